@@ -1,0 +1,33 @@
+#ifndef SBX_BASE_LIMITS_H
+#define SBX_BASE_LIMITS_H
+
+/* Every table and buffer of the suite has its limit here, and only here. */
+
+#define SBX_CONTAINER_HEX 12	/* digits of a container id */
+#define SBX_RUN_HEX 16		/* digits of a run id */
+#define SBX_MAX_SANDBOXES 256
+#define SBX_MAX_PRINCIPALS 64
+#define SBX_MAX_CONNECTIONS 64	/* of one front, without stdio */
+#define SBX_MAX_CALLS 24	/* in flight, all principals */
+#define SBX_MAX_CALLS_SANDBOX 6
+#define SBX_MAX_CALLS_RECOVERY 4 /* kept for stop and list */
+#define SBX_MAX_WORKERS 40
+#define SBX_WORKER_POOL 2	/* fresh ones kept ready */
+#define SBX_WORKER_CALLS 256	/* then it is replaced */
+#define SBX_MAX_JOBS_SANDBOX 64	/* live jobs (a job may outlive its command) */
+#define SBX_MAX_RUNS 4096	/* remembered by the monitor, oldest go first */
+#define SBX_MAX_JSON (16u << 20) /* one MCP message */
+#define SBX_MAX_JSON_DEPTH 64
+#define SBX_MAX_RESULT (4u << 20) /* a worker's result */
+#define SBX_MAX_COMMANDS (120u << 10) /* all commands/argv of one exec */
+#define SBX_SANDBOX_NPROC 500
+#define SBX_NOFILE_GAP 512	/* suite's soft NOFILE minus a sandbox's hard */
+#define SBX_EGRESS_PORT 3128
+#define SBX_UID_SANDBOX 1000
+#define SBX_COPY_MAX_FILES 200000u
+#define SBX_COPY_MAX_BYTES (2ull << 30)
+#define SBX_COPY_MAX_PATH 4095u
+#define SBX_RESTARTS_PER_MIN 5	/* deaths in a minute: stays down */
+#define SBX_SHUTDOWN_MS 1000
+
+#endif

@@ -1,0 +1,12 @@
+# libsbx: what every process may link (libc only); libsbxev adds libevent_core
+noinst_LIBRARIES += libsbx.a libsbxev.a
+libsbx_a_SOURCES = \
+	common/base/base.c common/base/base.h common/base/limits.h \
+	common/base/json.c common/base/json.h common/base/mask.c common/base/mask.h \
+	common/base/log.c common/base/log.h \
+	common/base/conf.c common/base/conf.h common/base/conf.def \
+	common/proto/codec.c common/proto/copystream.h common/proto/msgs.def \
+	common/proto/proto.h common/proto/wire.c common/proto/wire.h \
+	common/proto/accepts.c common/proto/accepts.h
+libsbxev_a_SOURCES = common/proto/peer.c common/proto/peer.h
+libsbxev_a_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS)

@@ -1,0 +1,57 @@
+#ifndef SBX_PRIVS_PRIVS_H
+#define SBX_PRIVS_PRIVS_H
+
+/*
+ * Who may do what, as one const table, and the only code that drops.
+ */
+
+#include "common/base/base.h"
+#include "common/proto/proto.h"
+
+/* Used above the floor; reported in HELLO and logged at each start. */
+enum sbx_privs_feature {
+	SBX_PRIVS_LANDLOCK_NET = 1,	/* ABI 4 */
+	SBX_PRIVS_LANDLOCK_SCOPE = 2,	/* ABI 6 */
+	SBX_PRIVS_OWN_USER = 4,		/* started by root: a user of its own */
+	SBX_PRIVS_USERNS = 8,
+	SBX_PRIVS_NETNS = 16,
+};
+
+struct sbx_privs_row;	/* privs.c; printed by sbx-privs and PROTOCOL.privs */
+extern const struct sbx_privs_row sbx_privs_rows[SBX_PROC_MAX];
+
+/* What the process was handed and its row grants access to. */
+struct sbx_privs_args {
+	const int *dir_fds;	/* directories for Landlock, in row order */
+	int ndir_fds;
+	uid_t uid;		/* only for the row whose user is "caller" */
+	gid_t gid;
+	bool trap;		/* -d: name the refused call, then die */
+};
+
+/*
+ * First thing in every main() behind fd 3: close_range(4, ~0), dumpable off,
+ * core limit 0, umask 077, SIGPIPE ignored, stdin from /dev/null.
+ * Exits on failure.
+ */
+void sbx_privs_early(void);
+
+/*
+ * Enter the row of proc: rlimits, bounding set, namespaces, groups, gid, uid
+ * (then tries to regain them), capabilities, parent-death signal, dumpable 0,
+ * no_new_privs, Landlock, seccomp.  Irreversible.  Less than the floor
+ * (seccomp, Landlock ABI 1) is an error: the caller must exit.
+ * *ret_features: enum sbx_privs_feature bits in use.
+ * 0, SBX_E_SYS, SBX_E_UNSUPPORTED, SBX_E_POLICY (a regained id) with err set:
+ * the sentence names the call that failed and the mend.
+ */
+int sbx_privs_enter(enum sbx_proc proc, const struct sbx_privs_args *args,
+    uint32_t *ret_features, struct sbx_err *err);
+
+/* Write all rows as text (one a paragraph) to b. */
+int sbx_privs_print(struct sbx_buf *b);
+/* Which prerequisites the running kernel lacks: one line each to b, with the
+ * mend; returns their number. */
+int sbx_privs_check_kernel(struct sbx_buf *b);
+
+#endif

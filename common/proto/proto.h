@@ -1,0 +1,134 @@
+#ifndef SBX_PROTO_PROTO_H
+#define SBX_PROTO_PROTO_H
+
+/*
+ * The messages of msgs.def as C: processes, numbers, structs, codecs, tables.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/base.h"
+
+#define SBX_PROTO_VERSION 1
+#define SBX_HDR_BYTES 12	/* u32 length, u16 type, u16 version, u32 id */
+#define SBX_MSG_BYTES_MAX 163840 /* largest body in msgs.def */
+#define SBX_MSG_FDS_MAX 4
+
+/* One kind of process.  A peer's identity is known from its descriptor. */
+enum sbx_proc {
+	SBX_PROC_MONITOR, SBX_PROC_STARTER, SBX_PROC_ENGINE, SBX_PROC_RECORDER,
+	SBX_PROC_JOURNALD, SBX_PROC_BROKER, SBX_PROC_PROXY, SBX_PROC_ZYGOTE,
+	SBX_PROC_FRONT, SBX_PROC_WORKER, SBX_PROC_COPYIN, SBX_PROC_INIT,
+	SBX_PROC_COURIER, SBX_PROC_JUDGE, SBX_PROC_ENGINE_DOCKER, SBX_PROC_CLI,
+	SBX_PROC_MAX
+};
+const char *sbx_proc_name(enum sbx_proc proc);	/* "monitor", "engine" ... */
+
+/* The meaning of small integers in messages. */
+enum sbx_stream { SBX_STREAM_OUT, SBX_STREAM_ERR, SBX_STREAM_MAX };
+enum sbx_journal_flag {
+	SBX_JOURNAL_DURABLE = 1,   /* answer after fdatasync */
+	SBX_JOURNAL_RESERVED = 2,  /* ends a crossing: may use the reserve */
+};
+enum sbx_end_why {
+	SBX_END_CREATE,		/* it never became ready */
+	SBX_END_STOP,		/* asked for */
+	SBX_END_DIED,		/* its init ended by itself or was killed */
+	SBX_END_VIOLATION,	/* its init broke the protocol */
+	SBX_END_KILL_FAILED,	/* a run could not be killed in time */
+	SBX_END_SHUTDOWN,	/* the suite ends */
+	SBX_END_MAX
+};
+enum sbx_exit_why {
+	SBX_EXIT_EXITED,	/* by itself: status from wait(2) */
+	SBX_EXIT_TIMEOUT,	/* killed at its timeout */
+	SBX_EXIT_KILLED,	/* killed on request or cancel */
+	SBX_EXIT_SANDBOX,	/* its sandbox ended */
+	SBX_EXIT_MAX
+};
+enum sbx_sandbox_state {
+	SBX_SANDBOX_CREATING, SBX_SANDBOX_READY, SBX_SANDBOX_STOPPING,
+	SBX_SANDBOX_MAX
+};
+enum sbx_match { SBX_MATCH_ALL, SBX_MATCH_NAME, SBX_MATCH_ID, SBX_MATCH_MAX };
+enum sbx_run_state {
+	SBX_RUN_STARTING, SBX_RUN_RUNNING, SBX_RUN_ENDED, SBX_RUN_MAX
+};
+enum sbx_copy_mode {
+	SBX_COPY_NAMES,	/* every name, empty files; .gitignore and .git/index
+			 * with their content: for git in a throwaway sandbox */
+	SBX_COPY_LIST,	/* the listed paths, and .git (cleaned) when listed */
+	SBX_COPY_FILE,	/* one file */
+	SBX_COPY_MAX
+};
+
+#define P(proc) (1u << SBX_PROC_##proc)
+/* who has a control channel to the monitor */
+#define P_DAEMONS (P(STARTER) | P(ENGINE) | P(RECORDER) | P(JOURNALD) | \
+    P(BROKER) | P(PROXY) | P(ZYGOTE) | P(FRONT))
+#define P_CHILDREN (P_DAEMONS | P(WORKER) | P(COPYIN))
+
+/* A decoded F_STRS: `count` NUL-terminated strings, one after the other. */
+struct sbx_strs {
+	const char *data;
+	uint32_t count;
+	uint32_t len;		/* bytes, all NULs included */
+};
+/* The next string: pass NULL first, then the last one; NULL at the end. */
+const char *sbx_strs_next(const struct sbx_strs *s, const char *last);
+/* Growing one: strings appended (with NUL) to a buf made by the caller. */
+int sbx_strs_add(struct sbx_strs *s, struct sbx_buf *b, const char *str);
+
+#define MSG(NAME, name, num, from, to, fds, max, fields) \
+	SBX_MSG_##NAME = num,
+enum sbx_msg {
+#include "common/proto/msgs.def"
+	SBX_MSG_MAX = 256	/* numbers are below this */
+};
+#undef MSG
+
+#define F_NONE uint8_t none_;
+#define F_U8(n) uint8_t n;
+#define F_U32(n) uint32_t n;
+#define F_U64(n) uint64_t n;
+#define F_I32(n) int32_t n;
+#define F_STR(n, max) const char *n;
+#define F_STRS(n, count, max) struct sbx_strs n;
+#define MSG(NAME, name, num, from, to, fds, max, fields) \
+	struct sbx_##name { fields };
+#include "common/proto/msgs.def"
+#undef MSG
+#undef F_NONE
+#undef F_U8
+#undef F_U32
+#undef F_U64
+#undef F_I32
+#undef F_STR
+#undef F_STRS
+
+/* One row per message; unknown numbers have name NULL. */
+struct sbx_msg_spec {
+	const char *name;	/* "EXEC_START" */
+	uint32_t from, to;	/* P() masks */
+	uint32_t max_bytes;	/* of the body */
+	uint32_t struct_bytes;
+	uint8_t fds;		/* exactly */
+	/* Encode *msg to buf; *ret_len bytes.  0, SBX_E_LIMIT. */
+	int (*put)(const void *msg, uint8_t *buf, size_t size, size_t *ret_len);
+	/* Decode all of buf, strings borrowed from it.  0, SBX_E_DECODE. */
+	int (*get)(const uint8_t *buf, size_t len, void *msg);
+};
+extern const struct sbx_msg_spec sbx_msg_specs[SBX_MSG_MAX];
+
+/* Large enough for any decoded message. */
+union sbx_any_msg {
+	max_align_t align_;
+#define F_NONE
+#define MSG(NAME, name, num, from, to, fds, max, fields) struct sbx_##name name;
+#include "common/proto/msgs.def"
+#undef MSG
+#undef F_NONE
+};
+
+#endif

@@ -1,0 +1,43 @@
+#ifndef SBX_FRONT_TOOLS_H
+#define SBX_FRONT_TOOLS_H
+
+/*
+ * What a tool is to a client.  One file per family exports one const array;
+ * the front lists them, the worker checks arguments against them and has the
+ * code (sbxd/worker/tool_*.c, found by name).
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum sbx_tool_hint {
+	SBX_TOOL_READ_ONLY = 1, SBX_TOOL_DESTRUCTIVE = 2,
+	SBX_TOOL_IDEMPOTENT = 4, SBX_TOOL_OPEN_WORLD = 8,
+};
+enum sbx_tool_profile {		/* which --profile lists it (all: always) */
+	SBX_PROFILE_ALL = 0, SBX_PROFILE_IMPLEMENT = 1, SBX_PROFILE_REVIEW = 2,
+	SBX_PROFILE_ISSUE = 4,
+};
+enum sbx_tool_pool { SBX_POOL_WORK, SBX_POOL_RECOVERY };
+
+struct sbx_tool {
+	const char *name, *title;
+	const char *description;	/* <= 1024 bytes */
+	const char *input_schema;	/* JSON text, draft 2020-12 */
+	const char *output_schema;
+	uint8_t hints, profiles, pool;
+	/* argument that names the sandbox ("container_id"), or NULL; the front
+	 * puts its value into CALL.container, "" when absent */
+	const char *container_arg;
+};
+extern const struct sbx_tool sbx_tools_lifecycle[], sbx_tools_exec[],
+    sbx_tools_copy[];
+extern const size_t sbx_tools_lifecycle_n, sbx_tools_exec_n, sbx_tools_copy_n;
+
+/* All tools in listing order: i from 0, NULL at the end. */
+const struct sbx_tool *sbx_tool_at(size_t i);
+/* By name (len bytes, need not be terminated), NULL if there is none. */
+const struct sbx_tool *sbx_tool_find(const char *name, size_t len);
+
+#endif

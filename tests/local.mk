@@ -1,0 +1,9 @@
+include tests/unit/local.mk
+include tests/proto/local.mk
+include tests/privs/local.mk
+include tests/fuzz/local.mk
+include tests/lint/local.mk
+include tests/regress/local.mk
+include tests/guarantees/local.mk
+include tests/interop/local.mk
+include tests/bench/local.mk
