@@ -1,0 +1,68 @@
+#include "common/base/paths.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* dst = base + suffix; base must be absolute, so that a daemon and its
+ * command line mean the same place from every working directory */
+static int
+path_join(char dst[PATH_MAX], const char *base, const char *suffix,
+    const char *what, struct sbx_err *err)
+{
+	int n;
+
+	if (base[0] != '/')
+		return (sbx_err_set(err, SBX_E_SYNTAX,
+		    "%s must be an absolute path", what));
+	n = snprintf(dst, PATH_MAX, "%s%s", base, suffix);
+	if (n < 0 || n >= PATH_MAX)
+		return (sbx_err_set(err, SBX_E_LIMIT, "%s is too long", what));
+	return (0);
+}
+
+/* An XDG variable (ignored when relative, as the specification says), else
+ * a directory below HOME. */
+static int
+path_xdg(char dst[PATH_MAX], char *(*env)(const char *), const char *name,
+    const char *below_home, struct sbx_err *err)
+{
+	const char *v = env(name), *home = env("HOME");
+	char suffix[64];
+
+	if (v != NULL && v[0] == '/')
+		return (path_join(dst, v, "/sbx", name, err));
+	if (home == NULL || home[0] == '\0')
+		return (sbx_err_set(err, SBX_E_NOENT,
+		    "HOME is not set: set it, or SBX_ROOT"));
+	(void)snprintf(suffix, sizeof(suffix), "/%s/sbx", below_home);
+	return (path_join(dst, home, suffix, "HOME", err));
+}
+
+int
+sbx_paths_get(uid_t uid, char *(*env)(const char *),
+    struct sbx_paths *ret_paths, struct sbx_err *err)
+{
+	const char *root = env("SBX_ROOT"), *rt = env("XDG_RUNTIME_DIR");
+	struct sbx_paths *p = ret_paths;
+	int r;
+
+	if (root != NULL && root[0] != '\0') {
+		if ((r = path_join(p->state, root, "/state", "SBX_ROOT", err)) ||
+		    (r = path_join(p->run, root, "/run", "SBX_ROOT", err)))
+			return (r);
+		return (path_join(p->etc, root, "/etc", "SBX_ROOT", err));
+	}
+	if (uid == 0) {
+		(void)sbx_strlcpy(p->state, "/var/lib/sbx", PATH_MAX);
+		(void)sbx_strlcpy(p->run, "/run/sbx", PATH_MAX);
+		(void)sbx_strlcpy(p->etc, "/etc/sbx", PATH_MAX);
+		return (0);
+	}
+	if ((r = path_xdg(p->state, env, "XDG_STATE_HOME", ".local/state",
+	    err)) ||
+	    (r = path_xdg(p->etc, env, "XDG_CONFIG_HOME", ".config", err)))
+		return (r);
+	if (rt != NULL && rt[0] == '/')
+		return (path_join(p->run, rt, "/sbx", "XDG_RUNTIME_DIR", err));
+	return (path_join(p->run, p->state, "/run", "the state path", err));
+}

@@ -1,0 +1,32 @@
+#ifndef SBX_BASE_PATHS_H
+#define SBX_BASE_PATHS_H
+
+/*
+ * Where a suite keeps things, for sbxd and the command line alike.
+ * Source: XDG Base Directory Specification 0.8; file-hierarchy(7).
+ */
+
+#include <limits.h>
+#include <sys/types.h>
+
+#include "common/base/base.h"
+
+#define SBX_MAX_SLOTS 32	/* suite-0 is the daemon's, 1..31 private ones */
+
+struct sbx_paths {
+	char state[PATH_MAX];	/* suite-N/{lock,journal,runs,scratch} below */
+	char run[PATH_MAX];	/* suite-N/mcp.sock below */
+	char etc[PATH_MAX];	/* sbx.conf */
+};
+
+/*
+ * SBX_ROOT moves all three below it (state, run, etc); root has /var/lib/sbx,
+ * /run/sbx, /etc/sbx; everybody else the XDG directories, with
+ * STATE/run for a missing XDG_RUNTIME_DIR.  env: getenv(3) of main().
+ * Every path is absolute or refused.  Makes nothing.
+ * 0, SBX_E_NOENT (no HOME), SBX_E_SYNTAX (relative), SBX_E_LIMIT; err set.
+ */
+int sbx_paths_get(uid_t uid, char *(*env)(const char *),
+    struct sbx_paths *ret_paths, struct sbx_err *err);
+
+#endif
