@@ -12,7 +12,8 @@
 enum sbx_json_fault {
 	SBX_JSON_OK,
 	SBX_JSON_SYNTAX,	/* not RFC 8259; also NaN, bad UTF-8, raw control
-				 * characters, lone surrogate escapes, trailing text */
+				 * characters, lone surrogate escapes, trailing text,
+				 * \u0000 in a member name */
 	SBX_JSON_DEPTH,		/* deeper than max_depth */
 	SBX_JSON_DUPLICATE,	/* a member name twice in one object */
 	SBX_JSON_NUMBER,	/* an integer outside int64, or a double overflow */
@@ -31,9 +32,10 @@ int sbx_json_scan(const char *text, size_t len, size_t max_bytes,
     unsigned max_depth, struct sbx_json_where *ret_where);
 const char *sbx_json_fault_text(enum sbx_json_fault fault); /* a sentence */
 
-/* Append a quoted string: C0, DEL, U+2028, U+2029, quote and backslash
- * escaped; each byte that is not valid UTF-8 becomes U+FFFD.  *ret_replaced
- * (NULL ok) counts those bytes.  0, SBX_E_LIMIT. */
+/* Append a quoted string: C0, DEL, C1, U+2028, U+2029, bidirectional and
+ * zero-width controls, quote and backslash escaped; each byte that is not
+ * valid UTF-8 becomes U+FFFD.  *ret_replaced (NULL ok) counts those bytes.
+ * 0, SBX_E_LIMIT. */
 int sbx_json_str(struct sbx_buf *b, const char *s, size_t len,
     size_t *ret_replaced);
 /* Length of the valid UTF-8 sequence at s (1..4), 0 if invalid or cut. */
