@@ -1,0 +1,64 @@
+#ifndef SBX_CLI_CLI_H
+#define SBX_CLI_CLI_H
+
+/* The command line's own: its environment, and a client of a suite. */
+
+#include <json-c/json.h>
+#include <sys/types.h>
+
+#include "common/base/paths.h"
+
+struct cli {
+	struct sbx_paths paths;
+	char bindir[PATH_MAX];	/* where this program is; sbxd is beside it */
+	const char *home;	/* borrowed from the environment, may be NULL */
+	int slot;		/* -s N, or -1: every running suite */
+	bool json;		/* --json */
+};
+
+enum { CLI_OK = 0, CLI_USAGE = 1, CLI_FATAL = 2, CLI_PEER = 3 };
+
+/* A suite's control socket: MCP with stdio framing, one call at a time. */
+struct client {
+	int fd, slot;
+	long id;
+	struct sbx_buf in;
+};
+/*
+ * Connect to the suite in `slot`.  Its socket is in a directory that only
+ * this user (or root) can write, which is what makes it trustworthy.
+ * 0, SBX_E_NOENT (no suite there), SBX_E_POLICY (another user's), SBX_E_SYS.
+ */
+int client_open(const struct cli *cli, int slot, struct client *ret_c,
+    struct sbx_err *err);
+void client_close(struct client *c);
+/*
+ * Call a tool and wait for its structured result.  args: consumed.
+ * *ret_result: owned by the caller (json_object_put).  A result with isError
+ * is SBX_E_POLICY with its sentence in err, and *ret_result is still set.
+ * 0, SBX_E_TIMEOUT, SBX_E_CLOSED, SBX_E_SYNTAX, SBX_E_POLICY, SBX_E_SYS.
+ */
+int client_call(struct client *c, const char *tool, struct json_object *args,
+    int timeout_ms, struct json_object **ret_result, struct sbx_err *err);
+/* Member as text, "" when absent or null; borrowed. */
+const char *client_str(struct json_object *o, const char *name);
+int64_t client_int(struct json_object *o, const char *name, int64_t absent);
+
+/*
+ * The suite that has sandbox or name `who`: connected in *ret_c, its id in
+ * ret_id.  0, SBX_E_NOENT, SBX_E_EXISTS (more than one), and client_call's.
+ */
+int cli_find(const struct cli *cli, const char *who, struct client *ret_c,
+    char ret_id[16], struct sbx_err *err);
+
+/* Print "sbx: sentence" and return status. */
+int cli_fail(int status, const struct sbx_err *err);
+/* argv[0] is the command's name.  Each returns an exit status. */
+int cmd_mcp(struct cli *cli, int argc, char **argv);
+int cmd_ps(struct cli *cli, int argc, char **argv);
+int cmd_exec(struct cli *cli, int argc, char **argv);
+int cmd_stop(struct cli *cli, int argc, char **argv);
+int cmd_clean(struct cli *cli, int argc, char **argv);
+int cmd_doctor(struct cli *cli, int argc, char **argv);
+
+#endif

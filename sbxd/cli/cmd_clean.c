@@ -1,0 +1,138 @@
+/* clean: stop all sandboxes, remove what dead suites left on the disk */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sbxd/cli/cli.h"
+
+#define CLEAN_FDS 32
+#define CLEAN_PASSES 64
+
+static size_t unreadable, failed;
+
+/* overlayfs leaves directories of mode 000 behind: open them up first */
+static int
+open_up(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st, (void)ftw;
+	if (type == FTW_DNR && chmod(path, 0700) == 0)
+		unreadable++;
+	return (0);
+}
+
+static int
+remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st, (void)type;
+	if (ftw->level > 0 && remove(path) == -1 && errno != ENOENT)
+		failed++;
+	return (0);
+}
+
+/* Everything below dir, links not followed, not across a mount. */
+static void
+empty_dir(const char *dir)
+{
+	for (int pass = 0; pass < CLEAN_PASSES; pass++) {
+		unreadable = 0;
+		(void)nftw(dir, open_up, CLEAN_FDS, FTW_PHYS | FTW_MOUNT);
+		if (unreadable == 0)
+			break;
+	}
+	(void)nftw(dir, remove_one, CLEAN_FDS,
+	    FTW_PHYS | FTW_MOUNT | FTW_DEPTH);
+}
+
+/*
+ * Safe while suites run: a live suite holds the lock of its slot, and this
+ * holds it meanwhile, so that none can start on what is being removed.
+ */
+static void
+clean_slot(const struct cli *cli, int slot)
+{
+	static const char *const parts[] = { "scratch", "runs" };
+	char path[PATH_MAX + 64];
+	int SBX_CLEANUP(fd) lock = -1;
+
+	(void)snprintf(path, sizeof(path), "%s/suite-%d/lock",
+	    cli->paths.state, slot);
+	lock = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (lock == -1 || flock(lock, LOCK_EX | LOCK_NB) == -1)
+		return;
+	for (size_t i = 0; i < SBX_NELEM(parts); i++) {
+		(void)snprintf(path, sizeof(path), "%s/suite-%d/%s",
+		    cli->paths.state, slot, parts[i]);
+		if (access(path, F_OK) == 0)
+			empty_dir(path);
+	}
+	printf("suite %d: scratch and runs removed, journal kept\n", slot);
+}
+
+static int
+stop_all(struct cli *cli, int slot, bool force)
+{
+	struct json_object *res, *list;
+	struct sbx_err err;
+	struct client c;
+	int status = CLI_OK;
+
+	if (client_open(cli, slot, &c, &err) != 0)
+		return (CLI_OK);
+	if (client_call(&c, "sandbox_list_containers", json_object_new_object(),
+	    15000, &res, &err) != 0 ||
+	    !json_object_object_get_ex(res, "containers", &list)) {
+		json_object_put(res);
+		client_close(&c);
+		return (cli_fail(CLI_FATAL, &err));
+	}
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		const char *id = client_str(json_object_array_get_idx(list, i),
+		    "container_id");
+		struct json_object *args = json_object_new_object(), *r = NULL;
+
+		json_object_object_add(args, "container_id",
+		    json_object_new_string(id));
+		json_object_object_add(args, "force",
+		    json_object_new_boolean(force));
+		if (client_call(&c, "sandbox_stop", args, 15000, &r, &err) != 0)
+			status = cli_fail(CLI_FATAL, &err);
+		else
+			printf("%s stopped\n", id);
+		json_object_put(r);
+	}
+	json_object_put(res);
+	client_close(&c);
+	return (status);
+}
+
+int
+cmd_clean(struct cli *cli, int argc, char **argv)
+{
+	bool force = false;
+	int ch, status = CLI_OK, r;
+
+	while ((ch = getopt(argc, argv, "f")) != -1) {
+		if (ch != 'f')
+			return (CLI_USAGE);
+		force = true;
+	}
+	for (int slot = 0; slot < SBX_MAX_SLOTS; slot++) {
+		if (cli->slot != -1 && cli->slot != slot)
+			continue;
+		if ((r = stop_all(cli, slot, force)) != CLI_OK)
+			status = r;
+		clean_slot(cli, slot);
+	}
+	if (failed != 0) {
+		fprintf(stderr, "sbx: %zu files could not be removed (another "
+		    "user's?)\n", failed);
+		status = CLI_FATAL;
+	}
+	return (status);
+}

@@ -1,0 +1,171 @@
+/*
+ * sbx, the command line.
+ *
+ * It holds nothing and has no privilege of its own: it talks MCP to a running
+ * suite over that suite's control socket, as the user who calls it, reads the
+ * journal's files with that user's rights, or becomes a private suite (mcp).
+ * Nobody talks to it.  It must never be able to do what its caller may not.
+ */
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "sbxd/cli/cli.h"
+#include "sbxd/cli/cmd_journal.h"
+
+static int cmd_journal_slot(struct cli *, int, char **);
+static int cmd_version(struct cli *, int, char **);
+
+static const struct command {
+	const char *name;
+	int (*run)(struct cli *, int, char **);
+	const char *args, *what;
+} commands[] = {
+	{ "mcp", cmd_mcp, "[--copy-root DIR] [--profile NAME] [--private]",
+	    "serve MCP on stdin and stdout" },
+	{ "ps", cmd_ps, "[--json]", "list sandboxes" },
+	{ "exec", cmd_exec, "[-i] [-w DIR] [-t SECONDS] SANDBOX -- COMMAND ...",
+	    "run a command in a sandbox" },
+	{ "stop", cmd_stop, "[-f] SANDBOX ...", "stop sandboxes" },
+	{ "clean", cmd_clean, "[-f]",
+	    "stop all sandboxes, remove what dead suites left" },
+	{ "journal", cmd_journal_slot, "tail|show|verify [OPTION ...]",
+	    "read and verify the audit journal" },
+	{ "doctor", cmd_doctor, "", "check what this machine lacks" },
+	{ "version", cmd_version, "", "print the version" },
+};
+
+static int
+usage(FILE *out)
+{
+	fprintf(out, "usage: sbx [-s SUITE] COMMAND [ARGUMENT ...]\n\n");
+	for (size_t i = 0; i < SBX_NELEM(commands); i++)
+		fprintf(out, "  %-8s %s\n           %s\n", commands[i].name,
+		    commands[i].args, commands[i].what);
+	return (out == stdout ? CLI_OK : CLI_USAGE);
+}
+
+int
+cli_fail(int status, const struct sbx_err *err)
+{
+	fprintf(stderr, "sbx: %s\n", err->msg);
+	return (status);
+}
+
+static int
+cmd_version(struct cli *cli, int argc, char **argv)
+{
+	(void)cli, (void)argc, (void)argv;
+	puts(PACKAGE_STRING);
+	return (CLI_OK);
+}
+
+/* The suite whose journal was written last: what a reader most likely means
+ * when none is named. */
+static int
+newest_journal(const struct cli *cli)
+{
+	char path[PATH_MAX + 64];
+	struct stat st;
+	struct timespec best = { 0, 0 };
+	int slot = -1;
+
+	for (int i = 0; i < SBX_MAX_SLOTS; i++) {
+		(void)snprintf(path, sizeof(path), "%s/suite-%d/journal",
+		    cli->paths.state, i);
+		for (unsigned n = 0; n < 2; n++) {
+			/* the lock file is touched at each start */
+			if (stat(path, &st) == 0 &&
+			    (st.st_mtim.tv_sec > best.tv_sec ||
+			    (st.st_mtim.tv_sec == best.tv_sec &&
+			    st.st_mtim.tv_nsec > best.tv_nsec))) {
+				best = st.st_mtim;
+				slot = i;
+			}
+			(void)snprintf(path, sizeof(path), "%s/suite-%d/lock",
+			    cli->paths.state, i);
+		}
+	}
+	return (slot);
+}
+
+static int
+cmd_journal_slot(struct cli *cli, int argc, char **argv)
+{
+	char dir[PATH_MAX + 64];
+	int slot = cli->slot != -1 ? cli->slot : newest_journal(cli);
+
+	if (slot == -1) {
+		fprintf(stderr, "sbx: no journal below %s: no suite ran yet\n",
+		    cli->paths.state);
+		return (CLI_USAGE);
+	}
+	(void)snprintf(dir, sizeof(dir), "%s/suite-%d/journal",
+	    cli->paths.state, slot);
+	return (cmd_journal(dir, argc, argv));
+}
+
+/* The directory of this very program, where sbxd is installed too. */
+static void
+find_bindir(struct cli *cli)
+{
+	ssize_t n = readlink("/proc/self/exe", cli->bindir, PATH_MAX - 1);
+	char *slash;
+
+	if (n <= 0) {
+		(void)sbx_strlcpy(cli->bindir, SBX_BINDIR, PATH_MAX);
+		return;
+	}
+	cli->bindir[n] = '\0';
+	if ((slash = strrchr(cli->bindir, '/')) != NULL)
+		*slash = '\0';
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct cli cli = { .slot = -1 };
+	struct sbx_err err;
+	uint64_t v;
+	int ch;
+
+	while ((ch = getopt(argc, argv, "+s:hV")) != -1) {
+		switch (ch) {
+		case 's':
+			if (sbx_parse_u64(optarg, 0, SBX_MAX_SLOTS - 1, &v)) {
+				fprintf(stderr, "sbx: -s takes a suite's number"
+				    ", 0 to %d\n", SBX_MAX_SLOTS - 1);
+				return (CLI_USAGE);
+			}
+			cli.slot = (int)v;
+			break;
+		case 'h':
+			return (usage(stdout));
+		case 'V':
+			return (cmd_version(&cli, 0, NULL));
+		default:
+			return (usage(stderr));
+		}
+	}
+	if (optind == argc)
+		return (usage(stderr));
+	(void)signal(SIGPIPE, SIG_IGN);
+	find_bindir(&cli);
+	cli.home = getenv("HOME");
+	if (sbx_paths_get(geteuid(), getenv, &cli.paths, &err) != 0)
+		return (cli_fail(CLI_USAGE, &err));
+	for (size_t i = 0; i < SBX_NELEM(commands); i++)
+		if (strcmp(argv[optind], commands[i].name) == 0) {
+			argc -= optind;
+			argv += optind;
+			optind = 0;	/* getopt(3): scan anew */
+			return (commands[i].run(&cli, argc, argv));
+		}
+	fprintf(stderr, "sbx: unknown command '%s'\n", argv[optind]);
+	return (usage(stderr));
+}
