@@ -1,1 +1,11 @@
-# tests/guarantees
+GUARANTEES = tests/guarantees/test_g2.py tests/guarantees/test_g3.py \
+	tests/guarantees/test_g5.py tests/guarantees/test_g6.py \
+	tests/guarantees/test_g7_sandbox.py tests/guarantees/test_g7_front.py \
+	tests/guarantees/test_g7_worker.py tests/guarantees/test_g8.py
+TESTS += $(GUARANTEES)
+EXTRA_DIST += $(GUARANTEES) tests/lib/mcp.py tests/lib/ipc.py \
+	tests/lib/evil.py
+# enters a row of common/privs and tries one thing, for test_g3.py
+check_PROGRAMS += row_probe
+row_probe_SOURCES = tests/guarantees/row_probe.c
+row_probe_LDADD = libsbxprivs.a libsbx.a $(SECCOMP_LIBS) $(CAP_LIBS)
