@@ -1,0 +1,95 @@
+#include "sbxd/monitor/monitor.h"
+
+/*
+ * The engine: trusted with the sandboxes themselves, so its word about them
+ * is taken; ids it names that we do not know any more are passed over, since
+ * a sandbox may end while we ask for something in it.
+ */
+
+static struct monitor *
+of(struct sbx_peer *p)
+{
+	return (((struct component *)sbx_peer_ctx(p))->m);
+}
+
+static int
+on_leftover(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct sbx_engine_leftover *q = &in->m.engine_leftover;
+
+	log_notice("left behind by an earlier run: %s %s", q->container,
+	    q->what);
+	journal_add(of(p), &(struct record){ .op = "leftover",
+	    .container = q->container }, "what", q->what, NULL);
+	return (0);
+}
+
+static int
+on_sandbox_ready(struct sbx_peer *p, struct sbx_in *in)
+{
+	sandbox_ready(of(p), &in->m.sandbox_ready);
+	return (0);
+}
+
+static int
+on_sandbox_ended(struct sbx_peer *p, struct sbx_in *in)
+{
+	if (in->m.sandbox_ended.why >= SBX_END_MAX)
+		return (SBX_E_RANGE);
+	sandbox_ended(of(p), &in->m.sandbox_ended);
+	return (0);
+}
+
+static int
+on_engine_exec_started(struct sbx_peer *p, struct sbx_in *in)
+{
+	run_exec_started(of(p), &in->m.engine_exec_started);
+	return (0);
+}
+
+static int
+on_engine_exited(struct sbx_peer *p, struct sbx_in *in)
+{
+	run_exited(of(p), &in->m.engine_exited);
+	return (0);
+}
+
+static int
+on_engine_killed(struct sbx_peer *p, struct sbx_in *in)
+{
+	run_killed(of(p), &in->m.engine_killed);
+	return (0);
+}
+
+static int
+on_engine_work_found(struct sbx_peer *p, struct sbx_in *in)
+{
+	sandbox_work_found(of(p), &in->m.engine_work_found);
+	return (0);
+}
+
+static int
+on_engine_unpacked(struct sbx_peer *p, struct sbx_in *in)
+{
+	copy_unpacked(of(p), &in->m.engine_unpacked, in->hdr.id);
+	return (0);
+}
+
+static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
+	[SBX_MSG_HELLO] = { SBX_ST(ST_NEW), SBX_D_ONCE, component_hello },
+	[SBX_MSG_LOG] = { SBX_ST_ANY, 0, component_log },
+	[SBX_MSG_PONG] = { SBX_ST(ST_READY), 0, component_pong },
+	[SBX_MSG_ENGINE_LEFTOVER] = { SBX_ST_ANY, 0, on_leftover },
+	[SBX_MSG_SANDBOX_READY] = { SBX_ST(ST_READY), 0, on_sandbox_ready },
+	[SBX_MSG_SANDBOX_ENDED] = { SBX_ST(ST_READY), 0, on_sandbox_ended },
+	[SBX_MSG_ENGINE_EXEC_STARTED] = { SBX_ST(ST_READY), 0,
+	    on_engine_exec_started },
+	[SBX_MSG_ENGINE_EXITED] = { SBX_ST(ST_READY), 0, on_engine_exited },
+	[SBX_MSG_ENGINE_KILLED] = { SBX_ST(ST_READY), 0, on_engine_killed },
+	[SBX_MSG_ENGINE_WORK_FOUND] = { SBX_ST(ST_READY), 0,
+	    on_engine_work_found },
+	[SBX_MSG_ENGINE_UNPACKED] = { SBX_ST(ST_READY), 0,
+	    on_engine_unpacked },
+};
+const struct sbx_dispatch_table monitor_from_engine = {
+	SBX_PROC_MONITOR, SBX_PROC_ENGINE, rows };

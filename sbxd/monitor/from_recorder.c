@@ -1,0 +1,46 @@
+#include "sbxd/monitor/monitor.h"
+
+/* The recorder: answers about stored output. */
+
+static struct monitor *
+of(struct sbx_peer *p)
+{
+	return (((struct component *)sbx_peer_ctx(p))->m);
+}
+
+static int
+on_run_finished(struct sbx_peer *p, struct sbx_in *in)
+{
+	run_finished(of(p), &in->m.run_finished);
+	return (0);
+}
+
+/* RUN_STATS, RUN_DATA, RUN_NODATA: for the worker whose ask has that id; one
+ * that is gone leaves nobody to tell. */
+static int
+on_answer(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct monitor *m = of(p);
+	struct worker *w = ask_of_id(m, SBX_PROC_RECORDER, in->hdr.id);
+	bool is_stats = in->hdr.type == SBX_MSG_RUN_STATS;
+
+	if (w == NULL)
+		return (0);
+	if (is_stats == (w->ask.type == SBX_MSG_OUT_READ))
+		return (SBX_E_STATE);
+	w->ask.back_id = 0;
+	w->ask.then(m, w, in, "");
+	return (0);
+}
+
+static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
+	[SBX_MSG_HELLO] = { SBX_ST(ST_NEW), SBX_D_ONCE, component_hello },
+	[SBX_MSG_LOG] = { SBX_ST_ANY, 0, component_log },
+	[SBX_MSG_PONG] = { SBX_ST(ST_READY), 0, component_pong },
+	[SBX_MSG_RUN_FINISHED] = { SBX_ST(ST_READY), 0, on_run_finished },
+	[SBX_MSG_RUN_DATA] = { SBX_ST(ST_READY), 0, on_answer },
+	[SBX_MSG_RUN_NODATA] = { SBX_ST(ST_READY), 0, on_answer },
+	[SBX_MSG_RUN_STATS] = { SBX_ST(ST_READY), 0, on_answer },
+};
+const struct sbx_dispatch_table monitor_from_recorder = {
+	SBX_PROC_MONITOR, SBX_PROC_RECORDER, rows };

@@ -1,0 +1,210 @@
+#include "sbxd/monitor/monitor.h"
+
+#include <string.h>
+
+/*
+ * A worker: it read what a client wrote and what a sandbox printed, so it may
+ * be in their hands.  It acts for the one principal it was bound to, in the
+ * one call it was given; every id it names is looked up among what that
+ * principal owns (policy.c).  One ask at a time: ST_BUSY permits it, ST_ASKED
+ * does not.
+ */
+
+#define ASK_S 15
+
+static int
+on_hello(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	(void)in;
+	sbx_peer_set_state(p, ST_READY);
+	w->state = WORKER_IDLE;
+	w->since_ns = sbx_mono_ns();
+	call_dispatch(w->m);
+	return (0);
+}
+
+static int
+on_log(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct worker *w = sbx_peer_ctx(p);
+
+	log_child(&w->m->comps[SBX_PROC_WORKER], "worker", in->m.log.level,
+	    in->m.log.text);
+	return (0);
+}
+
+static int
+on_work_result(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+	struct monitor *m = w->m;
+	struct sbx_peer *front = component_peer(m, SBX_PROC_FRONT);
+	struct call *c = w->call;
+	bool is_error = in->m.work_result.is_error != 0;
+
+	if (c == NULL)
+		return (SBX_E_STATE);
+	if (front != NULL)
+		(void)sbx_send_call_result(front, 0,
+		    &(struct sbx_call_result){ .call = c->number,
+		    .is_error = is_error }, in->fds);
+	worker_idle(w, is_error);
+	call_end(m, c, false);
+	call_dispatch(m);
+	return (0);
+}
+
+static int
+on_work_progress(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+	struct sbx_peer *front = component_peer(w->m, SBX_PROC_FRONT);
+	const struct sbx_work_progress *q = &in->m.work_progress;
+
+	if (w->call == NULL)
+		return (SBX_E_STATE);
+	w->since_ns = sbx_mono_ns();
+	if (front != NULL && w->call->want_progress)
+		(void)sbx_send_call_progress(front, 0,
+		    &(struct sbx_call_progress){ .call = w->call->number,
+		    .done = q->done, .total = q->total,
+		    .message = q->message }, NULL);
+	return (0);
+}
+
+static int
+on_sb_create(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	sandbox_create(w->m, w, &in->m.sb_create);
+	return (0);
+}
+
+static int
+on_sb_stop(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	sandbox_ask_stop(w->m, w, &in->m.sb_stop);
+	return (0);
+}
+
+static int
+on_sb_list(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	sandbox_list(w->m, w, in->m.sb_list.container);
+	return (0);
+}
+
+static int
+on_sb_label(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+	struct sandbox *sb = policy_sandbox(w->m, w->who,
+	    in->m.sb_label.container);
+	char previous[sizeof(sb->label)];
+
+	ask_begin(w, in, ASK_S);
+	if (sb == NULL) {
+		ask_refuse(w, "not_found", "Call sandbox_list_containers for "
+		    "the ids that exist.", "there is no sandbox %s",
+		    in->m.sb_label.container);
+		return (0);
+	}
+	memcpy(previous, sb->label, sizeof(previous));
+	(void)sbx_strlcpy(sb->label, in->m.sb_label.label, sizeof(sb->label));
+	sb->used_ns = sbx_mono_ns();
+	(void)sbx_send_sb_labelled(p, w->ask.id,
+	    &(struct sbx_sb_labelled){ .previous = previous }, NULL);
+	ask_done(w);
+	return (0);
+}
+
+static int
+on_exec_start(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	run_exec(w->m, w, &in->m.exec_start, in->fds[0]);
+	return (0);
+}
+
+static int
+on_exec_wait(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	run_wait(w->m, w, &in->m.exec_wait);
+	return (0);
+}
+
+static int
+on_exec_kill(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	run_kill_asked(w->m, w, in->m.exec_kill.run);
+	return (0);
+}
+
+static int
+on_out_read(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	run_read(w->m, w, &in->m.out_read);
+	return (0);
+}
+
+static int
+on_run_list(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	run_list(w->m, w, &in->m.run_list);
+	return (0);
+}
+
+static int
+on_copy_in(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	copy_start(w->m, w, &in->m.copy_in, sbx_steal_fd(&in->fds[0]));
+	return (0);
+}
+
+#define BUSY SBX_ST(ST_BUSY)
+
+static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
+	[SBX_MSG_HELLO] = { SBX_ST(ST_NEW), SBX_D_ONCE, on_hello },
+	[SBX_MSG_LOG] = { SBX_ST_ANY, 0, on_log },
+	[SBX_MSG_WORK_RESULT] = { BUSY, 0, on_work_result },
+	[SBX_MSG_WORK_PROGRESS] = { BUSY, 0, on_work_progress },
+	[SBX_MSG_SB_CREATE] = { BUSY, 0, on_sb_create },
+	[SBX_MSG_SB_STOP] = { BUSY, 0, on_sb_stop },
+	[SBX_MSG_SB_LIST] = { BUSY, 0, on_sb_list },
+	[SBX_MSG_SB_LABEL] = { BUSY, 0, on_sb_label },
+	[SBX_MSG_EXEC_START] = { BUSY, 0, on_exec_start },
+	[SBX_MSG_EXEC_WAIT] = { BUSY, 0, on_exec_wait },
+	[SBX_MSG_EXEC_KILL] = { BUSY, 0, on_exec_kill },
+	[SBX_MSG_OUT_READ] = { BUSY, 0, on_out_read },
+	[SBX_MSG_RUN_LIST] = { BUSY, 0, on_run_list },
+	[SBX_MSG_COPY_IN] = { BUSY, 0, on_copy_in },
+};
+const struct sbx_dispatch_table monitor_from_worker = {
+	SBX_PROC_MONITOR, SBX_PROC_WORKER, rows };

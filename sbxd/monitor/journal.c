@@ -1,0 +1,144 @@
+#include "sbxd/monitor/monitor.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+
+/*
+ * The monitor's records.  It journals what it performs: start, then end.  A
+ * crossing goes on only from JOURNAL_DONE of its start record; everything else
+ * is sent and not waited for, and what a dead journal missed is counted in the
+ * first record that it takes again.
+ */
+
+#define FIELDS_MAX 24576
+#define VALUE_MAX 4096
+
+bool
+journal_up(const struct monitor *m, const char **ret_why)
+{
+	const struct component *c = &m->comps[SBX_PROC_JOURNALD];
+
+	if (c->peer == NULL) {
+		*ret_why = component_why(m, SBX_PROC_JOURNALD);
+		return (false);
+	}
+	if (c->state == COMP_READY && !m->journal_able) {
+		*ret_why = m->journal_reason;
+		return (false);
+	}
+	return (true);
+}
+
+static void
+add_field(struct sbx_strs *s, struct sbx_buf *b, const char *key,
+    const char *value)
+{
+	char cut[VALUE_MAX];
+
+	if (strlen(value) >= sizeof(cut)) {
+		(void)snprintf(cut, sizeof(cut), "%.*s...",
+		    (int)sizeof(cut) - 4, value);
+		value = cut;
+	}
+	/* a record with a field too many is better than none */
+	if (sbx_strs_add(s, b, key) == 0)
+		(void)sbx_strs_add(s, b, value);
+}
+
+static int
+journal_send(struct monitor *m, uint32_t id, const struct record *r,
+    uint8_t flags, va_list ap)
+{
+	struct sbx_peer *p = m->comps[SBX_PROC_JOURNALD].peer;
+	struct sbx_journal_append a = { .flags = flags, .op = r->op,
+		.phase = r->phase != NULL ? r->phase : "",
+		.principal = r->who != NULL ? r->who->name : "",
+		.container = r->container != NULL ? r->container : "",
+		.run = r->run != NULL ? r->run : "", .code = r->code };
+	struct sbx_buf SBX_CLEANUP_BUF b;
+	const char *key, *value;
+	char lost[24];
+	int res = SBX_E_CLOSED;
+
+	sbx_buf_init(&b, FIELDS_MAX);
+	while ((key = va_arg(ap, const char *)) != NULL) {
+		value = va_arg(ap, const char *);
+		add_field(&a.fields, &b, key, value != NULL ? value : "");
+	}
+	if (m->journal_lost > 0) {
+		(void)snprintf(lost, sizeof(lost), "%" PRIu64,
+		    m->journal_lost);
+		add_field(&a.fields, &b, "lost_records", lost);
+	}
+	if (p != NULL)
+		res = sbx_send_journal_append(p, id, &a, NULL);
+	if (res == 0)
+		m->journal_lost = 0;
+	else
+		m->journal_lost++;
+	return (res);
+}
+
+void
+journal_add(struct monitor *m, const struct record *r, ...)
+{
+	va_list ap;
+
+	va_start(ap, r);
+	(void)journal_send(m, 0, r, r->flags, ap); /* a lost one is counted */
+	va_end(ap);
+}
+
+void
+journal_cross(struct monitor *m, struct worker *w,
+    void (*then)(struct monitor *, struct worker *, struct sbx_in *,
+    const char *), const struct record *r, ...)
+{
+	const char *why;
+	va_list ap;
+	int res = 0;
+
+	if (journal_up(m, &why)) {
+		w->ask.back = SBX_PROC_JOURNALD;
+		w->ask.back_id = ++m->next_id;
+		w->ask.then = then;
+		va_start(ap, r);
+		res = journal_send(m, w->ask.back_id, r,
+		    r->flags | SBX_JOURNAL_DURABLE, ap);
+		va_end(ap);
+		if (res == 0)
+			return;
+		w->ask.back_id = 0;
+		why = sbx_error_name(res);
+	}
+	then(m, w, NULL, why);
+}
+
+/* Same as journal_add() for a record of ours, but with an answer. */
+static uint32_t
+journal_own(struct monitor *m, const struct record *r, ...)
+{
+	uint32_t id = ++m->next_id;
+	va_list ap;
+	int res;
+
+	va_start(ap, r);
+	res = journal_send(m, id, r, SBX_JOURNAL_DURABLE, ap);
+	va_end(ap);
+	return (res == 0 ? id : 0);
+}
+
+uint32_t
+journal_suite(struct monitor *m, const char *op, int32_t code)
+{
+	const struct record r = { .op = op, .code = code };
+	char slot[16];
+
+	(void)snprintf(slot, sizeof(slot), "%u", m->slot);
+	return (journal_own(m, &r, "version", PACKAGE_VERSION, "transport",
+	    m->conf.transport, "suite", slot, NULL));
+}

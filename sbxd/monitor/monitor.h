@@ -1,0 +1,451 @@
+#ifndef SBX_MONITOR_MONITOR_H
+#define SBX_MONITOR_MONITOR_H
+
+/*
+ * What sbxd, the monitor, holds: one struct, passed down.  Objects refer to
+ * each other by pointer only within this process; everything that crossed a
+ * channel is looked up again by its id and its owner.
+ */
+
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "common/base/base.h"
+#include "common/base/conf.h"
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/base/paths.h"
+#include "common/proto/peer.h"
+
+struct event;
+struct event_base;
+struct monitor;
+struct worker;
+
+#define MS_NS UINT64_C(1000000)
+#define S_NS UINT64_C(1000000000)
+
+/* What a child's channel has got to; used in the dispatch tables. */
+enum peer_state {
+	ST_NEW,		/* started, no HELLO yet */
+	ST_READY,	/* HELLO came; for a worker: idle */
+	ST_BUSY,	/* worker: has a call, may ask */
+	ST_ASKED,	/* worker: asked, waits for our answer */
+	ST_DEAD,	/* given up, its end is under way: nothing permitted */
+	ST_MAX
+};
+
+/* --- components ----------------------------------------------------------- */
+
+enum component_state {
+	COMP_ABSENT,	/* not wanted yet */
+	COMP_STARTING,	/* START sent, no HELLO yet */
+	COMP_READY,	/* HELLO came */
+	COMP_ENDING,	/* channel or process gone, the other one not yet */
+	COMP_BACKOFF,	/* dead, its restart is scheduled */
+	COMP_DOWN,	/* died too often: its work is refused */
+	COMP_STATE_MAX
+};
+struct component {
+	struct monitor *m;
+	enum sbx_proc proc;
+	enum component_state state;
+	struct sbx_peer *peer;		/* owned; NULL: no channel */
+	struct event *timer;		/* owned: restart */
+	uint32_t instance;		/* of the START last sent */
+	bool alive;			/* no EXITED for it yet */
+	pid_t pid;			/* 0: not known */
+	uint64_t since_ns;		/* of the state, monotonic */
+	uint64_t deaths_ns[SBX_RESTARTS_PER_MIN]; /* a ring */
+	unsigned deaths, backoff_ms;
+	char reason[128];		/* how it ended last */
+	unsigned log_tokens;		/* LOG lines it may still send */
+	uint64_t log_filled_ns;
+	unsigned log_dropped;
+};
+
+/* --- who ------------------------------------------------------------------ */
+
+/* Who owns sandboxes and runs.  Kept while it has a session or a sandbox. */
+struct principal {
+	bool used;
+	char name[65];			/* "uid:1000" */
+	uid_t uid;
+	gid_t gid;
+	unsigned sessions;
+};
+/* A connected client: the handle is what the front names it by. */
+struct session {
+	bool used;
+	uint64_t handle;		/* random, never 0 */
+	struct principal *who;
+	int fd;				/* owned; -1 for stdio */
+	int root_fd;			/* owned; -1: copying is unavailable */
+};
+
+/* --- work ----------------------------------------------------------------- */
+
+struct call {
+	bool used;
+	uint32_t number;		/* the front's */
+	struct session *session;
+	struct principal *who;
+	struct worker *worker;		/* NULL: waits for one */
+	bool recovery;			/* of the pool for stop and list */
+	bool want_progress;
+	int args_fd;			/* owned until handed on */
+	uint64_t since_ns;
+	char tool[65], container[65];
+	char capped[65];		/* what counts for the per-sandbox cap */
+};
+
+/*
+ * The one request that a worker waits for.  Continuations find their worker
+ * by what they answer (run, container, id at the other side), so an object
+ * never points at a worker that may be gone.
+ */
+struct ask {
+	uint16_t type;			/* 0: none */
+	uint32_t id;			/* of the worker's request */
+	uint64_t deadline_ns;		/* refused with `timeout` then */
+	enum sbx_proc back;		/* whose answer with back_id is next */
+	uint32_t back_id;		/* 0: none */
+	void (*then)(struct monitor *m, struct worker *w, struct sbx_in *in,
+	    const char *why);		/* in NULL: it failed, why says so */
+	char container[SBX_CONTAINER_HEX + 1];
+	char run[SBX_RUN_HEX + 1];
+	uint8_t stream;			/* OUT_READ */
+	uint64_t offset;
+	bool force;			/* SB_STOP */
+};
+enum worker_state {
+	WORKER_NONE,	/* the slot is free */
+	WORKER_FORKING,	/* no HELLO yet */
+	WORKER_IDLE,	/* fresh, or bound to `who` */
+	WORKER_BUSY,	/* has a call */
+	WORKER_DYING,	/* killed; no WORKER_EXITED yet */
+	WORKER_STATE_MAX
+};
+struct worker {
+	struct monitor *m;
+	enum worker_state state;
+	uint32_t id;			/* never used again */
+	struct sbx_peer *peer;		/* owned; NULL when ended */
+	struct principal *who;		/* NULL: fresh */
+	bool exited;			/* WORKER_EXITED came */
+	struct call *call;
+	unsigned calls;
+	uint64_t since_ns;		/* of the state, or of the last answer */
+	struct event *timer;		/* owned: end of EXEC_WAIT */
+	struct ask ask;
+};
+
+struct baseline {
+	uint64_t when_wall_ns;		/* 0: unused */
+	char *dest;			/* owned: path inside */
+};
+#define MAX_BASELINES 8
+struct sandbox {
+	TAILQ_ENTRY(sandbox) link;
+	char id[SBX_CONTAINER_HEX + 1];
+	char name[65], label[65], image[256];
+	struct principal *who;
+	struct call *maker;		/* the call that made it, while it runs */
+	enum sbx_sandbox_state state;
+	bool throwaway;
+	bool sent;			/* SANDBOX_CREATE is with the engine */
+	bool doomed;			/* nobody wants it: stop it when ready */
+	bool asked_stop;		/* its end is no surprise */
+	unsigned live_runs;
+	uint64_t created_wall_ns, created_ns, used_ns, stop_by_ns;
+	struct baseline baselines[MAX_BASELINES];
+};
+TAILQ_HEAD(sandbox_list, sandbox);
+
+struct run {
+	TAILQ_ENTRY(run) link;		/* newest first */
+	LIST_ENTRY(run) hash;
+	struct monitor *m;
+	char id[SBX_RUN_HEX + 1];
+	char container[SBX_CONTAINER_HEX + 1];
+	struct principal *who;
+	struct call *call;		/* NULL once its call ended */
+	char tool[65];
+	enum sbx_run_phase state;
+	bool background;
+	bool stored;			/* the recorder may know it */
+	bool finishing;			/* RUN_FINISH sent, not answered */
+	uint8_t why, kill_why;		/* enum sbx_exit_why; MAX: none */
+	int32_t status;
+	unsigned finish_tries;
+	uint64_t timeout_ms;
+	uint64_t started_ns, started_wall_ns, ended_ns, finish_by_ns;
+	uint64_t out_bytes, err_bytes;
+	struct event *timer;		/* owned: its timeout */
+};
+TAILQ_HEAD(run_list, run);
+LIST_HEAD(run_chain, run);
+#define RUN_CHAINS 1024
+
+/* One copy from a client's root into a sandbox. */
+struct copy {
+	bool used;
+	struct monitor *m;
+	uint32_t instance;		/* the starter's number for sbxd-copyin */
+	uint32_t worker_id;		/* who waits; 0: nobody any more */
+	struct principal *who;
+	char container[SBX_CONTAINER_HEX + 1], run[SBX_RUN_HEX + 1];
+	uint8_t mode;
+	char *source, *dest;		/* owned */
+	int root_fd, list_fd, report_fd; /* owned */
+	struct sbx_peer *peer;		/* owned: sbxd-copyin */
+	bool started, exited, read_done, unpack_done;
+	int32_t unpack_error;		/* kept until the reader said why */
+	char unpack_reason[256];
+	uint32_t unpack_id;
+	int32_t error;
+	uint32_t files, refused;
+	uint64_t bytes, by_ns;
+	char reason[256], *final_path;	/* owned */
+};
+#define MAX_COPIES SBX_MAX_CALLS
+
+struct monitor {
+	struct event_base *base;
+	struct sbx_conf conf;
+	struct sbx_paths paths;
+	bool stdio, by_root, serving;
+	unsigned debug, slot, slot_first, slot_last;
+	/* kept open for ever: after the cage nothing can be opened */
+	int dir_journal, dir_runs, dir_scratch, fd_init, fd_lock, fd_listen;
+	int fd_in, fd_out;		/* the stdio client's, else -1 */
+	int fd_root;			/* copy root of stdio, else -1 */
+	char root_reason[256];		/* why there is none */
+	char socket[112];		/* what getsockname says of the listener */
+	uid_t uid, front_uid;
+	gid_t gid;
+	uint32_t nofile_hard;
+	pid_t starter_pid;
+	struct component comps[SBX_PROC_MAX];
+	struct sbx_peer *starter;	/* owned */
+	uint32_t next_id;		/* for requests of ours */
+	/* journal */
+	bool journal_able;
+	char journal_reason[256];
+	uint64_t journal_lost;
+	uint32_t suite_start_id, suite_end_id; /* JOURNAL_DONE awaited */
+	uint64_t suite_start_by_ns, busy_ns;
+	/* tables */
+	struct principal principals[SBX_MAX_PRINCIPALS];
+	struct session sessions[SBX_MAX_CONNECTIONS + 1];
+	struct call calls[SBX_MAX_CALLS + SBX_MAX_CALLS_RECOVERY];
+	struct worker workers[SBX_MAX_WORKERS];
+	uint32_t next_worker, next_copy;
+	struct copy copies[MAX_COPIES];
+	struct sandbox_list sandboxes;
+	unsigned nsandboxes, nruns;
+	struct run_list runs;
+	struct run_chain chains[RUN_CHAINS];
+	struct event *tick;		/* owned: deadlines, while there are any */
+	/* end */
+	bool stopping, stop_killed;
+	unsigned stop_step;		/* enum stop_step */
+	int exit_code;
+	struct event *stop_timer, *sigs[4];
+};
+
+/* --- tables of handlers, one a peer --------------------------------------- */
+extern const struct sbx_dispatch_table monitor_from_starter,
+    monitor_from_engine, monitor_from_recorder, monitor_from_journald,
+    monitor_from_broker, monitor_from_proxy, monitor_from_zygote,
+    monitor_from_front, monitor_from_worker, monitor_from_copyin;
+
+/* --- tick.c: deadlines ------------------------------------------------------ */
+void tick_arm(struct monitor *m);	/* something has a deadline now */
+
+/* --- component.c ----------------------------------------------------------- */
+extern const enum sbx_proc component_order[];
+extern const size_t component_order_n;
+void component_init(struct monitor *m);
+void component_start(struct component *c);
+int component_hello(struct sbx_peer *p, struct sbx_in *in);	/* handler */
+int component_log(struct sbx_peer *p, struct sbx_in *in);	/* handler */
+int component_pong(struct sbx_peer *p, struct sbx_in *in);	/* handler */
+void component_exited(struct component *c, uint32_t instance, int status);
+/* Its peer broke the protocol or is overdue: end it, restart follows. */
+void component_fail(struct component *c, const char *reason);
+bool component_ready(const struct monitor *m, enum sbx_proc proc);
+/* Its channel when it can take requests, else NULL. */
+struct sbx_peer *component_peer(struct monitor *m, enum sbx_proc proc);
+/* A sentence for a refusal: why there is no such component now. */
+const char *component_why(const struct monitor *m, enum sbx_proc proc);
+void component_tick(struct monitor *m, uint64_t now_ns);
+/* All are up and suite_start is durable: let clients in. */
+void component_serve(struct monitor *m);
+
+/* --- introduce.c ----------------------------------------------------------- */
+void introduce(struct monitor *m, enum sbx_proc started);
+
+/* --- log.c ------------------------------------------------------------------ */
+void log_child(struct component *c, const char *tag, uint8_t level,
+    const char *text);
+const char *log_status(int status, char *dst, size_t size);
+
+/* --- journal.c -------------------------------------------------------------- */
+struct record {
+	uint8_t flags;			/* enum sbx_journal_flag */
+	const char *op, *phase;		/* phase: "start", "end", "" */
+	const struct principal *who;	/* NULL: the suite itself */
+	const char *container, *run;	/* NULL: none */
+	int32_t code;			/* 0 or what failed */
+};
+/* Fire and forget; pairs of key, value, NULL.  Lost ones are counted. */
+void journal_add(struct monitor *m, const struct record *r, ...)
+    __attribute__((sentinel));
+/*
+ * A crossing: `then` of the worker's ask is called with JOURNAL_DONE, or with
+ * NULL and the reason; on failure to send, before this returns.
+ */
+void journal_cross(struct monitor *m, struct worker *w,
+    void (*then)(struct monitor *, struct worker *, struct sbx_in *,
+    const char *), const struct record *r, ...) __attribute__((sentinel));
+/* The suite's own first and last record; the id for JOURNAL_DONE, 0: lost. */
+uint32_t journal_suite(struct monitor *m, const char *op, int32_t code);
+bool journal_up(const struct monitor *m, const char **ret_why);
+
+/* --- principal.c ------------------------------------------------------------ */
+struct session *session_stdio(struct monitor *m);
+int session_accept(struct monitor *m, int conn_fd, struct session **ret_s,
+    const char **ret_why);
+struct session *session_find(struct monitor *m, uint64_t handle);
+void session_free(struct monitor *m, struct session *s);
+/* Takes fd.  0 or SBX_E_POLICY. */
+int session_root(struct monitor *m, struct session *s, int fd);
+
+/* --- policy.c: every decision about who may do what -------------------------- */
+bool policy_tool_name(const char *tool);
+bool policy_container_ref(const char *ref);
+bool policy_is_recovery(const char *tool);
+bool policy_sandbox_name(const char *name);
+bool policy_path_inside(const char *path);
+bool policy_is_operator(const struct monitor *m, const struct principal *p);
+/* Does the session's client still hold its connection? */
+bool policy_connected(const struct session *s);
+/* The call fits below the caps; else *ret_why says which one it meets. */
+bool policy_call_fits(struct monitor *m, const struct call *c,
+    const char **ret_why);
+/* Of this principal, by whole id; NULL when foreign or absent alike. */
+struct sandbox *policy_sandbox(struct monitor *m, const struct principal *p,
+    const char *id);
+struct run *policy_run(struct monitor *m, const struct principal *p,
+    const char *id);
+/* argv, env, cwd of an exec; NULL or what is wrong with them. */
+const char *policy_exec(const struct sbx_exec_start *e);
+
+/* --- call.c ------------------------------------------------------------------ */
+void call_new(struct monitor *m, const struct sbx_call *msg, int args_fd);
+struct call *call_find(struct monitor *m, uint32_t number);
+void call_refuse(struct monitor *m, uint32_t number, const char *code,
+    const char *reason, const char *next);
+/* Answered or refused: forget it.  undo: kill what it left running. */
+void call_end(struct monitor *m, struct call *c, bool undo);
+void call_cancel(struct monitor *m, struct call *c);
+void call_cancel_all(struct monitor *m, const struct session *s);
+/* Give waiting calls the workers that are idle now. */
+void call_dispatch(struct monitor *m);
+void call_tick(struct monitor *m, uint64_t now_ns);
+
+/* --- worker.c ---------------------------------------------------------------- */
+void worker_fill(struct monitor *m);
+struct worker *worker_for(struct monitor *m, struct principal *who);
+void worker_give(struct worker *w, struct call *c);
+void worker_idle(struct worker *w, bool is_error);
+void worker_kill(struct worker *w);
+void worker_exited(struct monitor *m, uint32_t id, int status);
+void worker_all_gone(struct monitor *m);	/* the zygote died */
+struct worker *worker_find(struct monitor *m, uint32_t id);
+void worker_tick(struct monitor *m, uint64_t now_ns);
+/* asks */
+void ask_begin(struct worker *w, const struct sbx_in *in, unsigned seconds);
+void ask_refuse(struct worker *w, const char *code, const char *next,
+    const char *fmt, ...) SBX_PRINTF(4, 5);
+void ask_done(struct worker *w);		/* the answer was sent */
+struct worker *ask_of_run(struct monitor *m, uint16_t type, const char *run);
+struct worker *ask_of_sandbox(struct monitor *m, uint16_t type,
+    const char *container);
+struct worker *ask_of_id(struct monitor *m, enum sbx_proc back, uint32_t id);
+void ask_fail_all(struct monitor *m, enum sbx_proc back, const char *why);
+
+/* --- sandbox.c --------------------------------------------------------------- */
+void sandbox_create(struct monitor *m, struct worker *w,
+    const struct sbx_sb_create *q);
+void sandbox_ask_stop(struct monitor *m, struct worker *w,
+    const struct sbx_sb_stop *q);
+void sandbox_list(struct monitor *m, struct worker *w, const char *ref);
+void sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q);
+void sandbox_ended(struct monitor *m, const struct sbx_sandbox_ended *q);
+void sandbox_work_found(struct monitor *m,
+    const struct sbx_engine_work_found *q);
+struct sandbox *sandbox_find(struct monitor *m, const char *id);
+/* A whole id, a prefix of at least 4 digits or a name, as SB_LIST takes. */
+struct sandbox *sandbox_resolve(struct monitor *m, const struct principal *p,
+    const char *ref);
+void sandbox_stop(struct monitor *m, struct sandbox *sb, const char *reason);
+void sandbox_call_ended(struct monitor *m, struct call *c, bool undo);
+void sandbox_run_ended(struct monitor *m, struct sandbox *sb);
+void sandbox_baseline(struct sandbox *sb, const char *dest, uint64_t wall_ns);
+void sandbox_tick(struct monitor *m, uint64_t now_ns);
+
+/* --- run.c ------------------------------------------------------------------- */
+void run_exec(struct monitor *m, struct worker *w,
+    const struct sbx_exec_start *e, int stdin_fd);
+/* A run without a process: what a call that made something is known by. */
+struct run *run_mark(struct monitor *m, struct principal *who,
+    const char *container, const char *tool);
+void run_wait(struct monitor *m, struct worker *w, const struct sbx_exec_wait *q);
+void run_kill_asked(struct monitor *m, struct worker *w, const char *id);
+void run_read(struct monitor *m, struct worker *w, const struct sbx_out_read *q);
+void run_list(struct monitor *m, struct worker *w, const struct sbx_run_list *q);
+void run_exec_started(struct monitor *m,
+    const struct sbx_engine_exec_started *q);
+void run_exited(struct monitor *m, const struct sbx_engine_exited *q);
+void run_killed(struct monitor *m, const struct sbx_engine_killed *q);
+void run_finished(struct monitor *m, const struct sbx_run_finished *q);
+struct run *run_find(struct monitor *m, const char *id);
+void run_kill(struct monitor *m, struct run *r, enum sbx_exit_why why);
+void run_call_ended(struct monitor *m, struct call *c, bool undo);
+void run_sandbox_ended(struct monitor *m, const char *container);
+void run_wait_over(struct monitor *m, struct worker *w);
+void run_recorder_back(struct monitor *m);	/* send again what is open */
+void run_recorder_down(struct monitor *m);	/* for good */
+void run_drop_principal(struct monitor *m, const struct principal *p);
+void run_tick(struct monitor *m, uint64_t now_ns);
+
+/* --- copy.c ------------------------------------------------------------------ */
+void copy_start(struct monitor *m, struct worker *w,
+    const struct sbx_copy_in *q, int list_fd);
+void copy_read_done(struct copy *c, const struct sbx_copyin_done *q);
+void copy_unpacked(struct monitor *m, const struct sbx_engine_unpacked *q,
+    uint32_t id);
+struct copy *copy_of_peer(struct monitor *m, const struct sbx_peer *p);
+void copy_exited(struct monitor *m, uint32_t instance, int status);
+void copy_worker_gone(struct monitor *m, uint32_t worker_id);
+void copy_sandbox_ended(struct monitor *m, const char *container);
+void copy_tick(struct monitor *m, uint64_t now_ns);
+
+/* --- shutdown.c --------------------------------------------------------------- */
+void shutdown_begin(struct monitor *m, int exit_code, const char *reason);
+void shutdown_step(struct monitor *m);	/* something ended: go on */
+
+/* --- options.c, setup.c: before the cage; env is getenv(3) of main() ----------- */
+/* -1: go on; else the exit code, and why is on stderr. */
+int setup_options(struct monitor *m, int argc, char **argv,
+    char *(*env)(const char *));
+/* Slot, directories, listener, sbx-init, copy root: the descriptors of m.
+ * 0 or a negative sbx_error with err set. */
+int setup_open(struct monitor *m, char *(*env)(const char *),
+    struct sbx_err *err);
+/* *ret_channel: owned by the caller. */
+int setup_starter(struct monitor *m, int *ret_channel, struct sbx_err *err);
+
+#endif

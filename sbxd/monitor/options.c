@@ -1,0 +1,222 @@
+#include "sbxd/monitor/monitor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/paths.h"
+#include "config.h"
+
+/* Settings: command line, then SBX_*, then sbx.conf, then the default. */
+
+enum { OPT_COPY_ROOT = 256, OPT_HOST, OPT_PORT, OPT_PROFILE, OPT_TRANSPORT };
+
+static const struct option long_options[] = {
+	{ "copy-root", required_argument, NULL, OPT_COPY_ROOT },
+	{ "host", required_argument, NULL, OPT_HOST },
+	{ "port", required_argument, NULL, OPT_PORT },
+	{ "profile", required_argument, NULL, OPT_PROFILE },
+	{ "transport", required_argument, NULL, OPT_TRANSPORT },
+	{ NULL, 0, NULL, 0 }
+};
+static const struct {
+	int opt;
+	const char *where, *name;
+} settings[] = {
+	{ OPT_COPY_ROOT, "--copy-root", "copy_root" },
+	{ OPT_HOST, "--host", "host" },
+	{ OPT_PORT, "--port", "port" },
+	{ OPT_PROFILE, "--profile", "profile" },
+	{ OPT_TRANSPORT, "--transport", "transport" },
+};
+
+static int
+usage(void)
+{
+	(void)fprintf(stderr, "usage: sbxd [-dnTvV] [-f file] [-S slot] "
+	    "[--transport stdio|unix]\n            [--profile profile] "
+	    "[--copy-root directory]\n");
+	return (1);
+}
+
+/* What a relative --copy-root means is decided here, once. */
+static int
+set_option(struct monitor *m, const char *where, const char *name,
+    const char *value, struct sbx_err *err)
+{
+	char SBX_CLEANUP(free) *whole = NULL;
+	char cwd[SBX_CONF_PATH_MAX];
+
+	if (strcmp(name, "copy_root") == 0 && value[0] != '/') {
+		if (getcwd(cwd, sizeof(cwd)) == NULL)
+			return (sbx_err_sys(err, "the working directory"));
+		whole = sbx_xasprintf("%s/%s", cwd, value);
+		value = whole;
+	}
+	return (sbx_conf_set(&m->conf, where, name, value, SBX_CONF_FROM_ARGS,
+	    err));
+}
+
+static int
+take_long(struct monitor *m, int opt, const char *value, struct sbx_err *err)
+{
+	size_t i;
+
+	for (i = 0; i < SBX_NELEM(settings); i++)
+		if (settings[i].opt == opt)
+			return (set_option(m, settings[i].where,
+			    settings[i].name, value, err));
+	return (sbx_err_set(err, SBX_E_SYNTAX, "unknown option"));
+}
+
+struct flags {
+	const char *file;
+	bool check, dump, slot_set;
+	unsigned verbose;
+};
+
+/* -1: go on; else the exit code */
+static int
+take_options(struct monitor *m, int argc, char **argv, struct flags *f,
+    struct sbx_err *err)
+{
+	uint64_t slot;
+	int opt;
+
+	while ((opt = getopt_long(argc, argv, "df:nS:TvV", long_options,
+	    NULL)) != -1) {
+		switch (opt) {
+		case 'd': m->debug++; break;
+		case 'f': f->file = optarg; break;
+		case 'n': f->check = true; break;
+		case 'T': f->dump = true; break;
+		case 'v': f->verbose++; break;
+		case 'V':
+			(void)printf("sbxd %s\n", PACKAGE_VERSION);
+			return (0);
+		case 'S':
+			if (sbx_parse_u64(optarg, 0, SBX_MAX_SLOTS - 1,
+			    &slot) != 0) {
+				(void)sbx_err_set(err, SBX_E_RANGE,
+				    "-S: the slot must be 0..%u",
+				    SBX_MAX_SLOTS - 1);
+				return (1);
+			}
+			m->slot = (unsigned)slot;
+			f->slot_set = true;
+			break;
+		case '?':
+			return (usage());
+		default:
+			if (take_long(m, opt, optarg, err) != 0)
+				return (1);
+		}
+	}
+	return (optind < argc ? usage() : -1);
+}
+
+/* file NULL: the usual one, which need not be there. */
+static int
+read_file(struct monitor *m, const char *file, const char *etc,
+    struct sbx_err *err)
+{
+	char SBX_CLEANUP(free) *path = NULL, SBX_CLEANUP(free) *text = NULL;
+	int SBX_CLEANUP(fd) fd = -1;
+	struct stat st;
+	size_t n = 0;
+	ssize_t got;
+
+	path = file != NULL ? sbx_xstrdup(file) :
+	    sbx_xasprintf("%s/sbx.conf", etc);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd == -1 && errno == ENOENT && file == NULL)
+		return (0);
+	if (fd == -1 || fstat(fd, &st) == -1)
+		return (sbx_err_sys(err, "%.128s", path));
+	if (!S_ISREG(st.st_mode))
+		return (sbx_err_set(err, SBX_E_SYNTAX,
+		    "%.128s: not a regular file", path));
+	/* one byte more than permitted, so that the parser can refuse it */
+	text = sbx_xcalloc(1, SBX_CONF_FILE_MAX + 1);
+	while ((got = read(fd, text + n, SBX_CONF_FILE_MAX + 1 - n)) > 0)
+		n += (size_t)got;
+	if (got == -1)
+		return (sbx_err_sys(err, "%.128s", path));
+	return (sbx_conf_parse(&m->conf, path, text, n, err));
+}
+
+static void
+set_log_level(struct monitor *m, const struct flags *f)
+{
+	static const char *const words[SBX_LOG_MAX] = { "err", "warn",
+		"notice", "info", "debug" };
+	enum sbx_log_level level = SBX_LOG_NOTICE;
+	int i;
+
+	for (i = 0; i < SBX_LOG_MAX; i++)
+		if (strcmp(words[i], m->conf.log_level) == 0)
+			level = (enum sbx_log_level)i;
+	if (f->verbose > 0 && level < SBX_LOG_INFO)
+		level = SBX_LOG_INFO;
+	if (m->debug > 0)
+		level = SBX_LOG_DEBUG;
+	sbx_log_init("sbxd", level);
+}
+
+static int
+dump(const struct monitor *m)
+{
+	struct sbx_buf SBX_CLEANUP_BUF b;
+
+	sbx_buf_init(&b, 1u << 20);
+	if (sbx_conf_dump(&m->conf, &b) != 0 || sbx_write_all(STDOUT_FILENO,
+	    b.data, b.len) != 0)
+		return (2);
+	return (0);
+}
+
+static int
+fail(const struct sbx_err *err)
+{
+	if (err->msg[0] != '\0')
+		(void)fprintf(stderr, "sbxd: %s\n", err->msg);
+	return (1);
+}
+
+/*
+ * Everything that comes from outside before anything is opened.
+ * -1: go on; else the exit code, with the sentence on stderr.
+ */
+int
+setup_options(struct monitor *m, int argc, char **argv,
+    char *(*env)(const char *))
+{
+	struct flags f = { 0 };
+	struct sbx_err err = { 0 };
+	int r;
+
+	sbx_conf_init(&m->conf);
+	if ((r = take_options(m, argc, argv, &f, &err)) >= 0)
+		return (r == 0 ? 0 : fail(&err));
+	if (sbx_paths_get(geteuid(), env, &m->paths, &err) != 0 ||
+	    sbx_conf_env(&m->conf, env, &err) != 0 ||
+	    read_file(m, f.file, m->paths.etc, &err) != 0)
+		return (fail(&err));
+	if (f.dump)
+		return (dump(m));
+	if (sbx_conf_check(&m->conf, &err) != 0)
+		return (fail(&err));
+	if (f.check) {
+		(void)printf("configuration OK\n");
+		return (0);
+	}
+	set_log_level(m, &f);
+	m->stdio = strcmp(m->conf.transport, "stdio") == 0;
+	m->slot_first = f.slot_set ? m->slot : m->stdio ? 1 : 0;
+	m->slot_last = f.slot_set ? m->slot : m->stdio ? SBX_MAX_SLOTS - 1 : 0;
+	return (-1);
+}

@@ -1,0 +1,180 @@
+#include "sbxd/monitor/monitor.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/*
+ * Who is connected.  A principal is an identity that the kernel told us (the
+ * peer's uid); a session is one connection of it, known to the front by a
+ * random handle that it cannot make up.
+ */
+
+static void
+principal_free(struct monitor *m, struct principal *p)
+{
+	run_drop_principal(m, p);
+	memset(p, 0, sizeof(*p));
+}
+
+static bool
+principal_in_use(const struct monitor *m, const struct principal *p)
+{
+	const struct sandbox *sb;
+	size_t i;
+
+	if (p->sessions > 0)
+		return (true);
+	TAILQ_FOREACH(sb, &m->sandboxes, link)
+		if (sb->who == p)
+			return (true);
+	for (i = 0; i < SBX_NELEM(m->calls); i++)
+		if (m->calls[i].used && m->calls[i].who == p)
+			return (true);
+	for (i = 0; i < SBX_NELEM(m->workers); i++)
+		if (m->workers[i].state != WORKER_NONE &&
+		    m->workers[i].who == p)
+			return (true);
+	return (false);
+}
+
+/* The one of this uid, else a free slot, else that of somebody who is gone
+ * and left nothing but finished runs. */
+static struct principal *
+principal_get(struct monitor *m, uid_t uid, gid_t gid)
+{
+	struct principal *p, *slot = NULL;
+	size_t i;
+
+	for (i = 0; i < SBX_MAX_PRINCIPALS; i++) {
+		p = &m->principals[i];
+		if (p->used && p->uid == uid)
+			return (p);
+		if (!p->used && slot == NULL)
+			slot = p;
+	}
+	for (i = 0; slot == NULL && i < SBX_MAX_PRINCIPALS; i++) {
+		p = &m->principals[i];
+		if (!principal_in_use(m, p)) {
+			principal_free(m, p);
+			slot = p;
+		}
+	}
+	if (slot == NULL)
+		return (NULL);
+	slot->used = true;
+	slot->uid = uid;
+	slot->gid = gid;
+	(void)snprintf(slot->name, sizeof(slot->name), "uid:%u", uid);
+	return (slot);
+}
+
+static struct session *
+session_new(struct monitor *m, uid_t uid, gid_t gid, const char **ret_why)
+{
+	struct session *s = NULL;
+	size_t i;
+
+	for (i = 0; i < SBX_NELEM(m->sessions) && s == NULL; i++)
+		if (!m->sessions[i].used)
+			s = &m->sessions[i];
+	if (s == NULL) {
+		*ret_why = "too many connections";
+		return (NULL);
+	}
+	if ((s->who = principal_get(m, uid, gid)) == NULL) {
+		*ret_why = "too many principals";
+		return (NULL);
+	}
+	s->used = true;
+	s->fd = s->root_fd = -1;
+	do
+		sbx_random(&s->handle, sizeof(s->handle));
+	while (s->handle == 0);
+	s->who->sessions++;
+	return (s);
+}
+
+struct session *
+session_stdio(struct monitor *m)
+{
+	const char *why;
+	struct session *s = session_new(m, m->uid, m->gid, &why);
+
+	if (s != NULL && m->fd_root != -1)
+		s->root_fd = fcntl(m->fd_root, F_DUPFD_CLOEXEC, 3);
+	return (s);
+}
+
+/*
+ * Safe for a hostile front: the descriptor must be an accepted connection of
+ * our own listener (its local address is the listener's; the front can bind
+ * nothing), and who is at its other end is the kernel's word.
+ */
+int
+session_accept(struct monitor *m, int conn_fd, struct session **ret_s,
+    const char **ret_why)
+{
+	struct sockaddr_un sun = { 0 };
+	socklen_t len = sizeof(sun);
+	struct ucred cred = { 0 };
+	struct session *s;
+
+	*ret_why = "not a connection of this suite's socket";
+	if (getsockname(conn_fd, (struct sockaddr *)&sun, &len) == -1 ||
+	    sun.sun_family != AF_UNIX || len <= sizeof(sun.sun_family) ||
+	    strncmp(sun.sun_path, m->socket, sizeof(sun.sun_path)) != 0 ||
+	    m->socket[0] == '\0')
+		return (SBX_E_POLICY);
+	len = sizeof(cred);
+	if (getsockopt(conn_fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == -1 ||
+	    cred.pid == 0)
+		return (SBX_E_POLICY);
+	if (m->by_root && cred.uid == m->front_uid)
+		return (SBX_E_POLICY);
+	if ((s = session_new(m, cred.uid, cred.gid, ret_why)) == NULL)
+		return (SBX_E_LIMIT);
+	s->fd = fcntl(conn_fd, F_DUPFD_CLOEXEC, 3);
+	*ret_s = s;
+	return (0);
+}
+
+struct session *
+session_find(struct monitor *m, uint64_t handle)
+{
+	size_t i;
+
+	for (i = 0; i < SBX_NELEM(m->sessions); i++)
+		if (m->sessions[i].used && m->sessions[i].handle == handle)
+			return (&m->sessions[i]);
+	return (NULL);
+}
+
+void
+session_free(struct monitor *m, struct session *s)
+{
+	call_cancel_all(m, s);
+	sbx_close(&s->fd);
+	sbx_close(&s->root_fd);
+	s->who->sessions--;
+	memset(s, 0, sizeof(*s));
+	s->fd = s->root_fd = -1;
+}
+
+int
+session_root(struct monitor *m, struct session *s, int fd)
+{
+	struct stat st;
+
+	(void)m;
+	if (fstat(fd, &st) == -1 || !S_ISDIR(st.st_mode) || s->root_fd != -1) {
+		sbx_close(&fd);
+		return (SBX_E_POLICY);
+	}
+	s->root_fd = fd;
+	return (0);
+}

@@ -1,0 +1,496 @@
+#include "sbxd/monitor/monitor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * Sandboxes as the monitor knows them: whose, since when, and what they hold
+ * that is newer than what was copied in.  The engine has the real thing; the
+ * record is made before the engine is asked and goes when it said ENDED.
+ */
+
+#define CREATE_S 30
+#define STOP_S 15
+#define WORK_S 3		/* for the engine's walk before a stop */
+
+struct sandbox *
+sandbox_find(struct monitor *m, const char *id)
+{
+	struct sandbox *sb;
+
+	TAILQ_FOREACH(sb, &m->sandboxes, link)
+		if (strcmp(sb->id, id) == 0)
+			return (sb);
+	return (NULL);
+}
+
+static void
+sandbox_free(struct monitor *m, struct sandbox *sb)
+{
+	size_t i;
+
+	for (i = 0; i < MAX_BASELINES; i++)
+		free(sb->baselines[i].dest);
+	TAILQ_REMOVE(&m->sandboxes, sb, link);
+	m->nsandboxes--;
+	free(sb);
+}
+
+static bool
+name_taken(struct monitor *m, const struct principal *who, const char *name)
+{
+	struct sandbox *sb;
+
+	TAILQ_FOREACH(sb, &m->sandboxes, link)
+		if (sb->who == who && strcmp(sb->name, name) == 0)
+			return (true);
+	return (false);
+}
+
+struct sandbox *
+sandbox_resolve(struct monitor *m, const struct principal *p, const char *ref)
+{
+	struct sandbox *sb, *found = NULL;
+	size_t len = strlen(ref);
+
+	TAILQ_FOREACH(sb, &m->sandboxes, link)
+		if (sb->who == p && (strcmp(sb->id, ref) == 0 ||
+		    strcmp(sb->name, ref) == 0))
+			return (sb);
+	if (len < 4 || len >= SBX_CONTAINER_HEX)
+		return (NULL);
+	TAILQ_FOREACH(sb, &m->sandboxes, link) {
+		if (sb->who != p || strncmp(sb->id, ref, len) != 0)
+			continue;
+		if (found != NULL)
+			return (NULL);	/* not one, so none */
+		found = sb;
+	}
+	return (found);
+}
+
+/* --- create ---------------------------------------------------------------- */
+
+static void
+create_recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
+    const char *why)
+{
+	struct sandbox *sb = sandbox_find(m, w->ask.container);
+	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
+	struct sbx_sandbox_create msg;
+
+	if (in != NULL && in->m.journal_done.seq == 0)
+		why = in->m.journal_done.reason;
+	else if (in != NULL)
+		why = NULL;
+	if (sb == NULL || why != NULL) {
+		if (sb != NULL)
+			sandbox_free(m, sb);
+		ask_refuse(w, "journal_unavailable", "Try again later; what "
+		    "is running already goes on.", "no sandbox is made while "
+		    "it cannot be recorded: %s", why != NULL ? why : "");
+		return;
+	}
+	msg = (struct sbx_sandbox_create){ .container = sb->id,
+		.image = sb->image, .throwaway = sb->throwaway };
+	if (engine == NULL || sbx_send_sandbox_create(engine, ++m->next_id,
+	    &msg, NULL) != 0) {
+		sandbox_free(m, sb);
+		ask_refuse(w, "suite_degraded", "", "the engine is not there");
+		return;
+	}
+	sb->sent = true;
+}
+
+static const char *
+create_barred(struct monitor *m, const struct worker *w,
+    const struct sbx_sb_create *q, const char **ret_code)
+{
+	const char *why;
+
+	*ret_code = "unknown_image";
+	if (strcmp(q->image, "host") != 0)
+		return ("there is no such image; this build has 'host'");
+	*ret_code = "bad_name";
+	if (q->name[0] != '\0' && !policy_sandbox_name(q->name))
+		return ("a sandbox's name is a letter or digit and up to 63 "
+		    "of letters, digits, '.', '_' and '-'");
+	*ret_code = "name_in_use";
+	if (q->name[0] != '\0' && name_taken(m, w->who, q->name))
+		return ("one of your sandboxes has that name already");
+	*ret_code = "too_many_sandboxes";
+	if (m->nsandboxes >= SBX_MAX_SANDBOXES)
+		return ("the suite has as many sandboxes as it may; stop one");
+	*ret_code = "journal_unavailable";
+	if (!journal_up(m, &why))
+		return ("no sandbox is made while it cannot be recorded");
+	return (NULL);
+}
+
+void
+sandbox_create(struct monitor *m, struct worker *w,
+    const struct sbx_sb_create *q)
+{
+	const char *code, *why = create_barred(m, w, q, &code);
+	struct sandbox *sb;
+
+	if (why != NULL) {
+		ask_refuse(w, code, "", "%s", why);
+		return;
+	}
+	sb = sbx_xcalloc(1, sizeof(*sb));
+	do
+		sbx_random_hex(sb->id, SBX_CONTAINER_HEX / 2);
+	while (sandbox_find(m, sb->id) != NULL);
+	if (q->name[0] != '\0')
+		(void)sbx_strlcpy(sb->name, q->name, sizeof(sb->name));
+	else
+		(void)snprintf(sb->name, sizeof(sb->name), "sbx-%s", sb->id);
+	(void)sbx_strlcpy(sb->label, q->label, sizeof(sb->label));
+	(void)sbx_strlcpy(sb->image, q->image, sizeof(sb->image));
+	sb->who = w->who;
+	sb->maker = w->call;
+	sb->throwaway = q->throwaway;
+	sb->state = SBX_SANDBOX_CREATING;
+	sb->created_ns = sb->used_ns = sbx_mono_ns();
+	sb->created_wall_ns = sbx_wall_ns();
+	TAILQ_INSERT_HEAD(&m->sandboxes, sb, link);
+	m->nsandboxes++;
+	memcpy(w->ask.container, sb->id, sizeof(sb->id));
+	w->ask.deadline_ns = sbx_mono_ns() + CREATE_S * S_NS;
+	journal_cross(m, w, create_recorded, &(struct record){
+	    .op = "sandbox_create", .phase = "start", .who = sb->who,
+	    .container = sb->id }, "tool", w->call->tool, "image", sb->image,
+	    "name", sb->name, "throwaway", sb->throwaway ? "1" : "0", NULL);
+}
+
+void
+sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q)
+{
+	struct sandbox *sb = sandbox_find(m, q->container);
+	struct worker *w;
+	struct run *r;
+
+	if (sb == NULL || sb->state != SBX_SANDBOX_CREATING)
+		return;
+	sb->state = SBX_SANDBOX_READY;
+	sb->used_ns = sbx_mono_ns();
+	w = ask_of_sandbox(m, SBX_MSG_SB_CREATE, sb->id);
+	if (sb->doomed || w == NULL) {
+		sandbox_stop(m, sb, "its call ended first");
+		return;
+	}
+	r = run_mark(m, sb->who, sb->id, w->call->tool);
+	journal_add(m, &(struct record){ .op = "sandbox_create",
+	    .phase = "end", .who = sb->who, .container = sb->id,
+	    .run = r->id }, NULL);
+	(void)sbx_send_sb_created(w->peer, w->ask.id,
+	    &(struct sbx_sb_created){ .container = sb->id, .run = r->id,
+	    .image = sb->image, .digest = "", .name = sb->name, .network = 0,
+	    .nproc = SBX_SANDBOX_NPROC, .nofile = m->nofile_hard }, NULL);
+	ask_done(w);
+}
+
+/* --- end ------------------------------------------------------------------- */
+
+void
+sandbox_stop(struct monitor *m, struct sandbox *sb, const char *reason)
+{
+	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
+
+	if (sb->state == SBX_SANDBOX_CREATING) {
+		sb->doomed = true;
+		return;
+	}
+	if (sb->state == SBX_SANDBOX_STOPPING || engine == NULL)
+		return;		/* with no engine it is ended already */
+	sb->state = SBX_SANDBOX_STOPPING;
+	sb->asked_stop = true;
+	sb->stop_by_ns = sbx_mono_ns() + STOP_S * S_NS;
+	journal_add(m, &(struct record){ .op = "sandbox_stop",
+	    .phase = "start", .who = sb->who, .container = sb->id },
+	    "reason", reason, NULL);
+	(void)sbx_send_sandbox_stop(engine, ++m->next_id,
+	    &(struct sbx_sandbox_stop){ .container = sb->id }, NULL);
+	tick_arm(m);
+}
+
+static void
+ended_answer(struct monitor *m, struct sandbox *sb,
+    const struct sbx_sandbox_ended *q)
+{
+	struct worker *w;
+	struct run *r;
+
+	w = ask_of_sandbox(m, SBX_MSG_SB_CREATE, sb->id);
+	if (w != NULL)
+		ask_refuse(w, "sandbox_failed", "Run `sbx doctor` on the "
+		    "host: it names the failing call and the mend.",
+		    "the sandbox could not be made: %s", q->reason);
+	while ((w = ask_of_sandbox(m, SBX_MSG_SB_STOP, sb->id)) != NULL) {
+		r = run_mark(m, w->who, sb->id, w->call->tool);
+		(void)sbx_send_sb_stopped(w->peer, w->ask.id,
+		    &(struct sbx_sb_stopped){ .container = sb->id,
+		    .run = r->id }, NULL);
+		ask_done(w);
+	}
+}
+
+void
+sandbox_ended(struct monitor *m, const struct sbx_sandbox_ended *q)
+{
+	struct sandbox *sb = sandbox_find(m, q->container);
+	struct sbx_peer *proxy = component_peer(m, SBX_PROC_PROXY);
+	bool created;
+
+	if (sb == NULL)
+		return;
+	created = sb->state != SBX_SANDBOX_CREATING;
+	journal_add(m, &(struct record){ .op = !created ? "sandbox_create" :
+	    sb->asked_stop ? "sandbox_stop" : "sandbox_end", .phase = "end",
+	    .who = sb->who, .container = sb->id,
+	    .code = created && sb->asked_stop ? 0 : q->why + 1 },
+	    "reason", q->reason, NULL);
+	if (created && !sb->asked_stop)
+		log_warn("sandbox %s ended by itself: %s", sb->id, q->reason);
+	if (proxy != NULL)
+		(void)sbx_send_proxy_close(proxy, 0,
+		    &(struct sbx_proxy_close){ .container = sb->id }, NULL);
+	run_sandbox_ended(m, sb->id);
+	copy_sandbox_ended(m, sb->id);
+	ended_answer(m, sb, q);
+	sandbox_free(m, sb);
+}
+
+/* --- the stop guard ---------------------------------------------------------- */
+
+/* Ask about the next baseline; ask.offset counts them. */
+static bool
+work_next(struct monitor *m, struct worker *w, struct sandbox *sb)
+{
+	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
+	const struct baseline *b;
+
+	for (; w->ask.offset < MAX_BASELINES; w->ask.offset++) {
+		b = &sb->baselines[w->ask.offset];
+		if (b->when_wall_ns == 0)
+			continue;
+		if (engine == NULL)
+			return (false);
+		return (sbx_send_engine_work(engine, ++m->next_id,
+		    &(struct sbx_engine_work){ .container = sb->id,
+		    .path = b->dest, .since_ns = b->when_wall_ns }, NULL) == 0);
+	}
+	return (false);
+}
+
+void
+sandbox_ask_stop(struct monitor *m, struct worker *w,
+    const struct sbx_sb_stop *q)
+{
+	struct sandbox *sb = policy_sandbox(m, w->who, q->container);
+
+	if (sb == NULL && policy_is_operator(m, w->who))
+		sb = sandbox_find(m, q->container);
+	if (sb == NULL) {
+		ask_refuse(w, "not_found", "Call sandbox_list_containers for "
+		    "the ids that exist.", "there is no sandbox %s",
+		    q->container);
+		return;
+	}
+	memcpy(w->ask.container, sb->id, sizeof(sb->id));
+	w->ask.force = q->force;
+	w->ask.deadline_ns = sbx_mono_ns() + WORK_S * S_NS;
+	/* the walk's answer decides, not what the worker thinks of it */
+	if (!q->force && sb->state == SBX_SANDBOX_READY && !sb->throwaway &&
+	    work_next(m, w, sb)) {
+		w->ask.back = SBX_PROC_ENGINE;
+		return;
+	}
+	w->ask.force = true;
+	w->ask.deadline_ns = sbx_mono_ns() + STOP_S * S_NS;
+	sandbox_stop(m, sb, "asked for");
+}
+
+static void
+work_refuse(struct worker *w, const struct sbx_engine_work_found *q,
+    const char *dest)
+{
+	struct sbx_buf SBX_CLEANUP_BUF b;
+	const char *s = NULL;
+	char shown[512];
+
+	sbx_buf_init(&b, 3072);
+	while ((s = sbx_strs_next(&q->names, s)) != NULL)
+		(void)sbx_buf_printf(&b, "%s%s", b.len > 0 ? ", " : "",
+		    sbx_vis(shown, sizeof(shown), s, strlen(s)));
+	if (q->count > q->names.count)
+		(void)sbx_buf_printf(&b, ", and %u more",
+		    q->count - q->names.count);
+	ask_refuse(w, "unpushed_work", "Read or publish what you need from "
+	    "it, then call sandbox_stop with force=true.",
+	    "%s the sandbox holds work below %s that is newer than what was "
+	    "copied in%s%s; it is lost when the sandbox stops",
+	    q->complete ? "" : "the work tree is too large to look through:",
+	    dest, b.len > 0 ? ": " : "", b.len > 0 ? b.data : "");
+}
+
+void
+sandbox_work_found(struct monitor *m, const struct sbx_engine_work_found *q)
+{
+	struct worker *w = ask_of_sandbox(m, SBX_MSG_SB_STOP, q->container);
+	struct sandbox *sb = sandbox_find(m, q->container);
+
+	if (w == NULL || sb == NULL || w->ask.force ||
+	    w->ask.offset >= MAX_BASELINES)
+		return;
+	if (q->count > 0 || !q->complete) {
+		work_refuse(w, q, sb->baselines[w->ask.offset].dest != NULL ?
+		    sb->baselines[w->ask.offset].dest : "");
+		return;
+	}
+	w->ask.offset++;
+	if (work_next(m, w, sb))
+		return;
+	w->ask.force = true;
+	w->ask.deadline_ns = sbx_mono_ns() + STOP_S * S_NS;
+	sandbox_stop(m, sb, "asked for");
+}
+
+/*
+ * What is there now came in by this copy.  The same destination again moves
+ * its mark; when all marks are taken the oldest stands for the new one too,
+ * which can only make the guard stricter.
+ */
+void
+sandbox_baseline(struct sandbox *sb, const char *dest, uint64_t wall_ns)
+{
+	struct baseline *b, *slot = NULL;
+	size_t i;
+
+	for (i = 0; i < MAX_BASELINES; i++) {
+		b = &sb->baselines[i];
+		if (b->dest != NULL && strcmp(b->dest, dest) == 0) {
+			b->when_wall_ns = wall_ns;
+			return;
+		}
+		if (b->dest == NULL && slot == NULL)
+			slot = b;
+	}
+	if (slot == NULL) {
+		free(sb->baselines[0].dest);
+		sb->baselines[0].dest = sbx_xstrdup("/");
+		return;
+	}
+	slot->dest = sbx_xstrdup(dest);
+	slot->when_wall_ns = wall_ns;
+}
+
+/* --- list -------------------------------------------------------------------- */
+
+static enum sbx_match
+match_of(const struct sandbox *sb, const char *ref)
+{
+	if (ref[0] == '\0')
+		return (SBX_MATCH_ALL);
+	return (strcmp(sb->name, ref) == 0 ? SBX_MATCH_NAME : SBX_MATCH_ID);
+}
+
+static int
+send_item(struct worker *w, const struct sandbox *sb, const char *ref)
+{
+	uint64_t now = sbx_mono_ns();
+	struct sbx_sb_item it = { .container = sb->id, .name = sb->name,
+		.label = sb->label, .image = sb->image,
+		.principal = sb->who->name, .state = sb->state,
+		.match = match_of(sb, ref), .jobs = sb->live_runs,
+		.created_wall_ns = sb->created_wall_ns,
+		.age_ms = (now - sb->created_ns) / MS_NS,
+		.idle_ms = sb->live_runs > 0 ? 0 :
+		    (now - sb->used_ns) / MS_NS,
+		.has_baseline = sb->baselines[0].when_wall_ns != 0,
+		.nproc = SBX_SANDBOX_NPROC, .nofile = w->m->nofile_hard };
+
+	return (sbx_send_sb_item(w->peer, w->ask.id, &it, NULL));
+}
+
+void
+sandbox_list(struct monitor *m, struct worker *w, const char *ref)
+{
+	bool all = policy_is_operator(m, w->who);
+	struct sbx_sb_end end = { 0 };
+	struct sandbox *sb;
+	int r = 0;
+
+	if (ref[0] != '\0') {
+		if ((sb = sandbox_resolve(m, w->who, ref)) == NULL && all)
+			sb = sandbox_find(m, ref);
+		if (sb != NULL && (r = send_item(w, sb, ref)) == 0)
+			end.count = 1;
+	} else
+		TAILQ_FOREACH(sb, &m->sandboxes, link) {
+			if (sb->who != w->who && !all)
+				continue;
+			if ((r = send_item(w, sb, ref)) != 0)
+				break;
+			end.count++;
+		}
+	if (r == 0)
+		(void)sbx_send_sb_end(w->peer, w->ask.id, &end, NULL);
+	ask_done(w);
+}
+
+/* --- with their call and their runs -------------------------------------------- */
+
+/*
+ * undo: the client never learnt of what this call made, so it is unmade.
+ * Otherwise a throwaway sandbox ends with the last run that is left in it.
+ */
+void
+sandbox_call_ended(struct monitor *m, struct call *c, bool undo)
+{
+	struct sandbox *sb, *next;
+
+	for (sb = TAILQ_FIRST(&m->sandboxes); sb != NULL; sb = next) {
+		next = TAILQ_NEXT(sb, link);
+		if (sb->maker != c)
+			continue;
+		sb->maker = NULL;
+		if (sb->state == SBX_SANDBOX_CREATING && !sb->sent) {
+			journal_add(m, &(struct record){
+			    .op = "sandbox_create", .phase = "end",
+			    .who = sb->who, .container = sb->id, .code = 1 },
+			    "reason", "its call ended first", NULL);
+			sandbox_free(m, sb);
+		} else if (undo || (sb->throwaway && sb->live_runs == 0))
+			sandbox_stop(m, sb, undo ? "its call did not complete" :
+			    "throwaway");
+	}
+}
+
+void
+sandbox_run_ended(struct monitor *m, struct sandbox *sb)
+{
+	sb->live_runs--;
+	sb->used_ns = sbx_mono_ns();
+	if (sb->throwaway && sb->maker == NULL && sb->live_runs == 0)
+		sandbox_stop(m, sb, "throwaway");
+}
+
+void
+sandbox_tick(struct monitor *m, uint64_t now_ns)
+{
+	struct sandbox *sb;
+
+	TAILQ_FOREACH(sb, &m->sandboxes, link) {
+		if (sb->state == SBX_SANDBOX_READY)
+			continue;
+		tick_arm(m);
+		if (sb->stop_by_ns == 0 || now_ns < sb->stop_by_ns)
+			continue;
+		/* an engine that cannot end one any more is not one */
+		sb->stop_by_ns = 0;
+		component_fail(&m->comps[SBX_PROC_ENGINE],
+		    "a sandbox could not be stopped in time");
+	}
+}
