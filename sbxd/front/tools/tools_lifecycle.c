@@ -1,0 +1,169 @@
+#include "sbxd/front/tools/tools.h"
+
+#include "sbxd/front/tools/schema.h"
+
+/* Making, finding and ending sandboxes. */
+
+#define LIMITS_OUT                                                       \
+	SCHEMA("limits": {"type": "object", "properties": {              \
+	    "pids": {"type": "integer"},                                 \
+	    "nofile": {"type": "integer"},                               \
+	    "memory": {"type": ["string", "null"]},                      \
+	    "cpus": {"type": ["number", "null"]},                        \
+	    "disk": {"type": ["string", "null"]}},                       \
+	    "required": ["pids", "nofile", "memory", "cpus", "disk"],    \
+	    "additionalProperties": false})
+/* One sandbox as sandbox_list_containers and sandbox_attach show it. */
+#define SANDBOX_OUT                                                      \
+	SCHEMA("container_id": {"type": "string"},                       \
+	"name": {"type": ["string", "null"]},                            \
+	"session_label": {"type": ["string", "null"]},                   \
+	"kind": {"const": "sandbox"},                                    \
+	"image": {"type": "string"},                                     \
+	"principal": {"type": "string"},                                 \
+	"state": {"enum": ["creating", "running", "stopping"]},          \
+	"network": {"enum": ["off", "on"]},                              \
+	"allow_network": {"type": "boolean"},                            \
+	"jobs": {"type": "integer"},                                     \
+	"created_at": {"type": "string"},                                \
+	"age_seconds": {"type": "number"},                               \
+	"idle_seconds": {"type": "number"},                              \
+	"last_activity_ts": {"type": "string"},                          \
+	"has_baseline": {"type": "boolean"}) "," LIMITS_OUT
+#define SANDBOX_REQUIRED                                                 \
+	SCHEMA("container_id", "name", "session_label", "kind", "image", \
+	    "principal", "state", "network", "allow_network", "jobs",    \
+	    "created_at", "age_seconds", "idle_seconds",                 \
+	    "last_activity_ts", "has_baseline", "limits")
+#define LABEL_IN                                                         \
+	SCHEMA("session_label": {"type": "string", "maxLength": 64,      \
+	    "description": "Free text that lists show."})
+#define IMAGE_IN                                                         \
+	SCHEMA("image": {"type": "string", "minLength": 1,               \
+	    "maxLength": 255, "description":                             \
+	    "host (this machine's programs, read-only), a stored image's name or digest."})
+
+const struct sbx_tool sbx_tools_lifecycle[] = {
+	{
+		.name = "sandbox_initialize",
+		.title = "Create a sandbox",
+		.description =
+		    "Create a sandbox: own processes, files and users, no "
+		    "network. Returns container_id, which every other tool "
+		    "takes. It runs as user sandbox (uid 1000), home "
+		    "/home/sandbox, work in /workspace. It lives until "
+		    "sandbox_stop or the end of the server; what is in it "
+		    "is lost then. Put files into it with copy_project or "
+		    "copy_file.",
+		.input_schema = SCHEMA_IN(IMAGE_IN ","
+		    SCHEMA("name": {"type": "string", "minLength": 1,
+		    "maxLength": 64, "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$",
+		    "description": "To find it again with sandbox_attach."})
+		    "," LABEL_IN, ""),
+		.output_schema = SCHEMA_OUT(SCHEMA("ok"),
+		    SCHEMA("container_id": {"type": "string",
+		    "pattern": "^[0-9a-f]{12}$"},
+		    "run_id": {"type": "string"},
+		    "image": {"type": "string"},
+		    "image_digest": {"type": ["string", "null"]},
+		    "network": {"enum": ["off", "on"]},
+		    "name": {"type": ["string", "null"]},
+		    "session_label": {"type": ["string", "null"]},
+		    "warnings": {"type": "array",
+		    "items": {"type": "string"}}) "," LIMITS_OUT,
+		    SCHEMA("container_id", "run_id", "image", "image_digest",
+		    "network", "name", "limits", "warnings")),
+		.hints = 0,
+		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |
+		    SBX_PROFILE_ISSUE,
+		.pool = SBX_POOL_WORK,
+	},
+	{
+		.name = "sandbox_stop",
+		.title = "End a sandbox",
+		.description =
+		    "End a sandbox and everything in it. Refused, naming "
+		    "the files, while it holds work newer than the project "
+		    "that was copied in; force: true ends it all the same. "
+		    "Outputs of its runs stay readable with read_output.",
+		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER ","
+		    SCHEMA("force": {"type": "boolean", "default": false,
+		    "description": "Discard work in it."}),
+		    SCHEMA("container_id")),
+		.output_schema = SCHEMA_OUT(SCHEMA("ok"),
+		    SCHEMA("container_id": {"type": "string"},
+		    "run_id": {"type": "string"},
+		    "stopped": {"const": true}),
+		    SCHEMA("container_id", "run_id", "stopped")),
+		.hints = SBX_TOOL_DESTRUCTIVE,
+		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |
+		    SBX_PROFILE_ISSUE,
+		.pool = SBX_POOL_RECOVERY,
+		.container_arg = "container_id",
+	},
+	{
+		.name = "run_container_and_exec",
+		.title = "Run commands in a throwaway sandbox",
+		.description =
+		    "Run commands in a fresh sandbox that is gone "
+		    "afterwards. For one-off work; to keep files between "
+		    "calls use sandbox_initialize and sandbox_exec. status "
+		    "is ok, failed (exit_code), timeout, or running: after "
+		    "45 s it returns with job_id and goes on; poll "
+		    "sandbox_exec_check. All output stays readable with "
+		    "read_output(run_id).",
+		.input_schema = SCHEMA_IN(SCHEMA_COMMANDS "," IMAGE_IN ","
+		    SCHEMA_TIMEOUT "," SCHEMA_STDIN "," SCHEMA_PLACE ","
+		    SCHEMA_VIEW_IN "," LABEL_IN, SCHEMA("commands")),
+		.output_schema = SCHEMA_OUT(SCHEMA_RUN_STATES, SCHEMA_RUN_OUT,
+		    SCHEMA_RUN_REQUIRED),
+		.hints = 0,
+		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |
+		    SBX_PROFILE_ISSUE,
+		.pool = SBX_POOL_WORK,
+	},
+	{
+		.name = "sandbox_list_containers",
+		.title = "List sandboxes",
+		.description =
+		    "List your sandboxes: id, name, label, image, state, "
+		    "network, limits, live jobs, age and idle time. "
+		    "has_baseline: a project was copied in, and sandbox_stop "
+		    "guards work done since.",
+		.input_schema = SCHEMA_IN("", ""),
+		.output_schema = SCHEMA_OUT(SCHEMA("ok"),
+		    "\"containers\":{\"type\":\"array\",\"items\":{"
+		    "\"type\":\"object\",\"properties\":{" SANDBOX_OUT
+		    "},\"required\":[" SANDBOX_REQUIRED
+		    "],\"additionalProperties\":false}},"
+		    SCHEMA("total": {"type": "integer"}),
+		    SCHEMA("containers", "total")),
+		.hints = SBX_TOOL_READ_ONLY | SBX_TOOL_IDEMPOTENT,
+		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |
+		    SBX_PROFILE_ISSUE,
+		.pool = SBX_POOL_RECOVERY,
+	},
+	{
+		.name = "sandbox_attach",
+		.title = "Find a sandbox again",
+		.description =
+		    "Find one of your sandboxes by its name, its id or the "
+		    "first digits of its id (at least 4), and optionally "
+		    "give it a new session_label. An ambiguous prefix is an "
+		    "error that names the candidates.",
+		.input_schema = SCHEMA_IN(
+		    SCHEMA("name_or_id": {"type": "string", "minLength": 1,
+		    "maxLength": 64}) "," LABEL_IN, SCHEMA("name_or_id")),
+		.output_schema = SCHEMA_OUT(SCHEMA("ok"), SANDBOX_OUT ","
+		    SCHEMA("found": {"const": true},
+		    "match_type": {"enum": ["name", "id"]},
+		    "previous_session_label": {"type": ["string", "null"]}),
+		    SANDBOX_REQUIRED "," SCHEMA("found", "match_type")),
+		.hints = SBX_TOOL_IDEMPOTENT,
+		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |
+		    SBX_PROFILE_ISSUE,
+		.pool = SBX_POOL_WORK,
+	},
+};
+const size_t sbx_tools_lifecycle_n =
+    sizeof(sbx_tools_lifecycle) / sizeof(sbx_tools_lifecycle[0]);

@@ -1,0 +1,685 @@
+#include "sbxd/worker/args.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <math.h>
+#include <regex.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/limits.h"
+#include "sbxd/front/tools/tools.h"
+#include "sbxd/worker/result.h"
+
+#define MAX_PROPS 32
+
+enum args_type {
+	ARGS_STRING, ARGS_INTEGER, ARGS_BOOLEAN, ARGS_ARRAY, ARGS_OBJECT,
+	ARGS_TYPE_MAX
+};
+static const struct {
+	const char *name, *noun;
+	enum json_type json;
+} types[ARGS_TYPE_MAX] = {
+	[ARGS_STRING] = { "string", "a string", json_type_string },
+	[ARGS_INTEGER] = { "integer", "an integer", json_type_int },
+	[ARGS_BOOLEAN] = { "boolean", "true or false", json_type_boolean },
+	[ARGS_ARRAY] = { "array", "a list of strings", json_type_array },
+	[ARGS_OBJECT] = { "object", "an object of strings", json_type_object },
+};
+
+struct args_prop {
+	const char *name;	/* borrowed from root */
+	enum args_type type;
+	bool required, has_regex;
+	int64_t min, max;	/* value, or length, or number of items */
+	const char *pattern;	/* borrowed from root */
+	regex_t regex;
+	struct json_object *choices, *dflt; /* borrowed from root */
+};
+struct args_schema {
+	const struct sbx_tool *tool;
+	struct json_object *root;
+	size_t n;
+	struct args_prop props[MAX_PROPS];
+};
+
+/*
+ * Arguments of the reference whose work this build does not do yet.  They are
+ * not in the schemas; a client that sends one learns why, unless it asks for
+ * nothing (null, or no network).
+ */
+static const struct {
+	const char *name, *why;
+} later[] = {
+	{ "allow_network", "egress is not available in this build, a sandbox "
+	    "has no network" },
+	{ "branch", "cloning is not available in this build; use "
+	    "copy_project" },
+	{ "clone_dest", "cloning is not available in this build; use "
+	    "copy_project" },
+	{ "clone_repo", "cloning is not available in this build; use "
+	    "copy_project" },
+	{ "cpus", "the limits of a sandbox cannot be set in this build" },
+	{ "disk_limit", "the limits of a sandbox cannot be set in this "
+	    "build" },
+	{ "mem_limit", "the limits of a sandbox cannot be set in this build" },
+	{ "pip_args", "dependencies are not installed in this build" },
+	{ "pip_extras", "dependencies are not installed in this build" },
+	{ "pr", "cloning is not available in this build; use copy_project" },
+	{ "repo", "cloning is not available in this build; use copy_project" },
+	{ "ttl_seconds", "a sandbox has no time to live in this build" },
+};
+
+/* --- compiling ------------------------------------------------------------ */
+
+static const struct {
+	const char *name;
+	enum args_type type;
+	bool max;
+} bounds[] = {
+	{ "minimum", ARGS_INTEGER, false }, { "maximum", ARGS_INTEGER, true },
+	{ "minLength", ARGS_STRING, false }, { "maxLength", ARGS_STRING, true },
+	{ "minItems", ARGS_ARRAY, false }, { "maxItems", ARGS_ARRAY, true },
+	{ "maxProperties", ARGS_OBJECT, true },
+};
+
+static bool
+set_bound(struct args_prop *p, const char *key, struct json_object *v)
+{
+	size_t i;
+
+	for (i = 0; i < SBX_NELEM(bounds); i++) {
+		if (strcmp(key, bounds[i].name) != 0)
+			continue;
+		if (bounds[i].type != p->type)
+			return false;
+		*(bounds[i].max ? &p->max : &p->min) = json_object_get_int64(v);
+		return true;
+	}
+	return false;
+}
+
+/* {"type":"string"}: the only members that lists and maps may have. */
+static bool
+is_strings(struct json_object *v)
+{
+	struct json_object *type;
+
+	return json_object_is_type(v, json_type_object) &&
+	    json_object_object_length(v) == 1 &&
+	    json_object_object_get_ex(v, "type", &type) &&
+	    strcmp(json_object_get_string(type), "string") == 0;
+}
+
+static bool
+set_keyword(struct args_prop *p, const char *key, struct json_object *v)
+{
+	if (strcmp(key, "type") == 0 || strcmp(key, "description") == 0)
+		return true;
+	if (strcmp(key, "default") == 0) {
+		p->dflt = v;
+		return json_object_is_type(v, types[p->type].json);
+	}
+	if (strcmp(key, "enum") == 0) {
+		p->choices = v;
+		return p->type == ARGS_STRING;
+	}
+	if (strcmp(key, "pattern") == 0) {
+		p->pattern = json_object_get_string(v);
+		p->has_regex = regcomp(&p->regex, p->pattern,
+		    REG_EXTENDED | REG_NOSUB) == 0;
+		return p->has_regex && p->type == ARGS_STRING;
+	}
+	if (strcmp(key, "items") == 0)
+		return p->type == ARGS_ARRAY && is_strings(v);
+	if (strcmp(key, "additionalProperties") == 0)
+		return p->type == ARGS_OBJECT && is_strings(v);
+	return set_bound(p, key, v);
+}
+
+static int
+compile_prop(struct args_prop *p, const char *name, struct json_object *v,
+    struct sbx_err *err)
+{
+	struct json_object *type;
+	size_t t = ARGS_TYPE_MAX;
+
+	if (json_object_object_get_ex(v, "type", &type))
+		for (t = 0; t < ARGS_TYPE_MAX; t++)
+			if (strcmp(json_object_get_string(type),
+			    types[t].name) == 0)
+				break;
+	if (t == ARGS_TYPE_MAX)
+		return sbx_err_set(err, SBX_E_SYNTAX, "%s has no known type",
+		    name);
+	p->name = name;
+	p->type = (enum args_type)t;
+	p->min = t == ARGS_INTEGER ? INT64_MIN : 0;
+	p->max = INT64_MAX;
+	json_object_object_foreach(v, key, val) {
+		if (!set_keyword(p, key, val))
+			return sbx_err_set(err, SBX_E_SYNTAX,
+			    "%s: keyword %s", name, key);
+	}
+	return 0;
+}
+
+static struct args_prop *
+prop_find(const struct args_schema *s, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < s->n; i++)
+		if (strcmp(s->props[i].name, name) == 0)
+			return (struct args_prop *)&s->props[i];
+	return NULL;
+}
+
+static int
+compile(struct args_schema *s, struct sbx_err *err)
+{
+	struct json_object *props, *required;
+	struct args_prop *p;
+	size_t i;
+	int error;
+
+	s->root = json_tokener_parse(s->tool->input_schema);
+	if (s->root == NULL ||
+	    !json_object_object_get_ex(s->root, "properties", &props) ||
+	    !json_object_object_get_ex(s->root, "required", &required))
+		return sbx_err_set(err, SBX_E_SYNTAX,
+		    "no properties or no required");
+	json_object_object_foreach(props, name, v) {
+		if (s->n == MAX_PROPS)
+			return sbx_err_set(err, SBX_E_LIMIT, "many arguments");
+		error = compile_prop(&s->props[s->n++], name, v, err);
+		if (error != 0)
+			return error;
+	}
+	for (i = 0; i < json_object_array_length(required); i++) {
+		p = prop_find(s, json_object_get_string(
+		    json_object_array_get_idx(required, i)));
+		if (p == NULL)
+			return sbx_err_set(err, SBX_E_SYNTAX,
+			    "required names no argument");
+		p->required = true;
+	}
+	return 0;
+}
+
+struct args_schema *
+args_compile(const struct sbx_tool *tool, struct sbx_err *err)
+{
+	struct args_schema *s = sbx_xcalloc(1, sizeof(*s));
+
+	s->tool = tool;
+	if (compile(s, err) == 0)
+		return s;
+	args_schema_free(s);
+	return NULL;
+}
+
+void
+args_schema_free(struct args_schema *s)
+{
+	size_t i;
+
+	if (s == NULL)
+		return;
+	for (i = 0; i < s->n; i++)
+		if (s->props[i].has_regex)
+			regfree(&s->props[i].regex);
+	json_object_put(s->root);
+	free(s);
+}
+
+/* --- saying what is wrong -------------------------------------------------- */
+
+SBX_PRINTF(3, 4)
+static int
+bad(struct result *res, const char *code, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	result_verror(res, code, "Mend the argument and call again.", fmt, ap);
+	va_end(ap);
+	return SBX_E_SYNTAX;
+}
+
+/* How many letters to change, insert or remove; b has at most 63. */
+static unsigned
+distance(const char *a, const char *b)
+{
+	unsigned row[64], above, left, best;
+	size_t i, j, n = strlen(b);
+
+	for (j = 0; j <= n; j++)
+		row[j] = (unsigned)j;
+	for (i = 1; a[i - 1] != '\0'; i++) {
+		above = row[0];
+		row[0] = (unsigned)i;
+		for (j = 1; j <= n; j++) {
+			left = row[j - 1] + 1;
+			best = above + (a[i - 1] != b[j - 1]);
+			if (left < best)
+				best = left;
+			above = row[j];
+			if (above + 1 < best)
+				best = above + 1;
+			row[j] = best;
+		}
+	}
+	return row[n];
+}
+
+static const char *
+nearest(const struct args_schema *s, const char *name)
+{
+	static const char *const other[][2] = { { "cmd", "commands" },
+		{ "command", "commands" }, { "cwd", "working_dir" },
+		{ "environment", "env" }, { "id", "container_id" },
+		{ "input", "stdin" }, { "lines", "limit" },
+		{ "path", "local_src_dir" }, { "path", "local_src_file" },
+		{ "run_id", "job_id" }, { "job_id", "run_id" },
+		{ "sandbox_id", "container_id" }, { "label", "session_label" },
+		{ "timeout_seconds", "timeout" }, { "workdir", "working_dir" },
+	};
+	unsigned d, best = 4;
+	const char *found = NULL;
+	size_t i;
+
+	for (i = 0; i < SBX_NELEM(other); i++)
+		if (strcmp(name, other[i][0]) == 0 &&
+		    prop_find(s, other[i][1]) != NULL)
+			return other[i][1];
+	if (strlen(name) > 63)
+		return NULL;
+	for (i = 0; i < s->n; i++) {
+		if (strlen(s->props[i].name) > 63)
+			continue;
+		d = distance(name, s->props[i].name);
+		if (d < best && d < strlen(name)) {
+			best = d;
+			found = s->props[i].name;
+		}
+	}
+	return found;
+}
+
+static int
+bad_unknown(const struct args_schema *s, const char *name, struct result *res)
+{
+	SBX_CLEANUP_BUF struct sbx_buf valid;
+	const char *near = nearest(s, name);
+	char vis[80];
+	size_t i;
+
+	sbx_buf_init(&valid, 1024);
+	for (i = 0; i < s->n; i++)
+		(void)sbx_buf_printf(&valid, "%s%s", i == 0 ? "" : ", ",
+		    s->props[i].name); /* cut at worst */
+	sbx_vis(vis, sizeof(vis), name, strlen(name));
+	if (s->n == 0)
+		return bad(res, "unknown_argument",
+		    "Unknown argument \"%s\": %s takes none.", vis,
+		    s->tool->name);
+	return bad(res, "unknown_argument", near != NULL ?
+	    "Unknown argument \"%s\": did you mean \"%s\"? %s takes: %s." :
+	    "Unknown argument \"%s\".%.0s %s takes: %s.", vis, near,
+	    s->tool->name, valid.data);
+}
+
+/* An argument that is in no schema. */
+static int
+check_unknown(const struct args_schema *s, const char *name,
+    struct json_object *v, struct result *res)
+{
+	size_t i;
+
+	/* "image": the tools that make sandboxes */
+	for (i = 0; prop_find(s, "image") != NULL && i < SBX_NELEM(later);
+	    i++) {
+		if (strcmp(name, later[i].name) != 0)
+			continue;
+		if (v == NULL || (json_object_is_type(v, json_type_boolean) &&
+		    !json_object_get_boolean(v)))
+			return 0;
+		return bad(res, "unavailable_argument",
+		    "\"%s\" cannot be given: %s. Leave it out.", name,
+		    later[i].why);
+	}
+	return bad_unknown(s, name, res);
+}
+
+/* --- checking ------------------------------------------------------------- */
+
+static int
+bad_type(const struct args_prop *p, struct json_object *v, struct result *res)
+{
+	char vis[64];
+	uint64_t u;
+
+	if (p->type == ARGS_INTEGER &&
+	    json_object_is_type(v, json_type_string) &&
+	    sbx_parse_u64(json_object_get_string(v), 0, INT64_MAX, &u) == 0)
+		return bad(res, "bad_argument", "\"%s\" must be an integer: "
+		    "write %" PRIu64 " without quotes.", p->name, u);
+	if (p->type == ARGS_ARRAY && json_object_is_type(v, json_type_string))
+		return bad(res, "bad_argument", "\"%s\" must be a list of "
+		    "strings: write [\"%s\"].", p->name,
+		    sbx_vis(vis, sizeof(vis), json_object_get_string(v),
+		    (size_t)json_object_get_string_len(v)));
+	return bad(res, "bad_argument", "\"%s\" must be %s, not %s.", p->name,
+	    types[p->type].noun, json_type_to_name(json_object_get_type(v)));
+}
+
+static int
+check_bounds(const struct args_prop *p, int64_t v, const char *unit,
+    struct result *res)
+{
+	if (v >= p->min && v <= p->max)
+		return 0;
+	if (p->max == INT64_MAX)
+		return bad(res, "bad_argument", "\"%s\" must be at least "
+		    "%" PRId64 "%s, not %" PRId64 ".", p->name, p->min, unit,
+		    v);
+	return bad(res, "bad_argument", "\"%s\" must be %" PRId64 " to "
+	    "%" PRId64 "%s, not %" PRId64 ".", p->name, p->min, p->max, unit,
+	    v);
+}
+
+static int
+check_nul(const struct args_prop *p, struct json_object *v, struct result *res)
+{
+	if (memchr(json_object_get_string(v), 0,
+	    (size_t)json_object_get_string_len(v)) == NULL)
+		return 0;
+	return bad(res, "bad_argument", "\"%s\" must not contain U+0000.",
+	    p->name);
+}
+
+static int
+check_string(const struct args_prop *p, struct json_object *v,
+    struct result *res)
+{
+	const char *s = json_object_get_string(v);
+	size_t i, n = p->choices == NULL ? 0 :
+	    json_object_array_length(p->choices);
+	char vis[80];
+	int error;
+
+	error = check_nul(p, v, res);
+	if (error == 0)
+		error = check_bounds(p, json_object_get_string_len(v),
+		    " bytes long", res);
+	if (error != 0)
+		return error;
+	for (i = 0; i < n; i++)
+		if (strcmp(s, json_object_get_string(
+		    json_object_array_get_idx(p->choices, i))) == 0)
+			return 0;
+	sbx_vis(vis, sizeof(vis), s, strlen(s));
+	if (n > 0)
+		return bad(res, "bad_argument", "\"%s\" must be one of %s, "
+		    "not \"%s\".", p->name,
+		    json_object_to_json_string(p->choices), vis);
+	if (p->has_regex && regexec(&p->regex, s, 0, NULL, 0) != 0)
+		return bad(res, "bad_argument", "\"%s\" must match %s, not "
+		    "\"%s\".", p->name, p->pattern, vis);
+	return 0;
+}
+
+static int
+bad_item(const struct args_prop *p, const char *where, struct json_object *v,
+    struct result *res)
+{
+	char vis[64];
+
+	return bad(res, "bad_argument", "\"%s\" must be %s; %s is %s.",
+	    p->name, types[p->type].noun,
+	    sbx_vis(vis, sizeof(vis), where, strlen(where)),
+	    json_type_to_name(json_object_get_type(v)));
+}
+
+static int
+check_array(const struct args_prop *p, struct json_object *v,
+    struct result *res)
+{
+	struct json_object *item;
+	size_t i, n = json_object_array_length(v);
+	char where[32] = "item 0";
+	int error;
+
+	error = check_bounds(p, (int64_t)n, " items", res);
+	for (i = 0; error == 0 && i < n; i++) {
+		item = json_object_array_get_idx(v, i);
+		if (json_object_is_type(item, json_type_string)) {
+			error = check_nul(p, item, res);
+			continue;
+		}
+		(void)snprintf(where, sizeof(where), "item %zu", i);
+		error = bad_item(p, where, item, res);
+	}
+	return error;
+}
+
+static int
+check_object(const struct args_prop *p, struct json_object *v,
+    struct result *res)
+{
+	int error;
+
+	error = check_bounds(p, json_object_object_length(v), " members", res);
+	if (error != 0)
+		return error;
+	json_object_object_foreach(v, key, val) {
+		if (!json_object_is_type(val, json_type_string))
+			return bad_item(p, key, val, res);
+		error = check_nul(p, val, res);
+		if (error != 0)
+			return error;
+	}
+	return 0;
+}
+
+static struct json_object *
+parse(const char *text, size_t len)
+{
+	struct json_tokener *tok = json_tokener_new_ex(SBX_MAX_JSON_DEPTH);
+	struct json_object *obj;
+
+	if (tok == NULL)
+		return NULL;
+	obj = json_tokener_parse_ex(tok, text, (int)len);
+	/* The scan has found one complete value; a number at the very end
+	 * would want one byte more. */
+	if (json_tokener_get_error(tok) != json_tokener_success) {
+		json_object_put(obj);
+		obj = NULL;
+	}
+	json_tokener_free(tok);
+	return obj;
+}
+
+/* What the argument becomes when another type stands for it, else NULL. */
+static struct json_object *
+convert(const struct args_prop *p, struct json_object *v)
+{
+	struct json_object *parsed;
+	const char *s;
+	size_t len;
+	double d;
+
+	/* JSON has one kind of number: 30.0 is an integer (draft 2020-12). */
+	if (p->type == ARGS_INTEGER &&
+	    json_object_is_type(v, json_type_double)) {
+		d = json_object_get_double(v);
+		if (d == floor(d) && fabs(d) < 9e15)
+			return json_object_new_int64((int64_t)d);
+		return NULL;
+	}
+	if ((p->type != ARGS_ARRAY && p->type != ARGS_OBJECT) ||
+	    !json_object_is_type(v, json_type_string))
+		return NULL;
+	s = json_object_get_string(v);
+	len = (size_t)json_object_get_string_len(v);
+	if (sbx_json_scan(s, len, SBX_MAX_JSON, SBX_MAX_JSON_DEPTH, NULL) != 0)
+		return NULL;
+	parsed = parse(s, len);
+	if (json_object_is_type(parsed, types[p->type].json))
+		return parsed;
+	json_object_put(parsed);
+	return NULL;
+}
+
+static int
+check_prop(const struct args_prop *p, struct args *a, struct json_object *v,
+    struct result *res)
+{
+	struct json_object *other;
+
+	if (!json_object_is_type(v, types[p->type].json)) {
+		other = convert(p, v);
+		if (other == NULL)
+			return bad_type(p, v, res);
+		json_object_object_add(a->obj, p->name, other);
+		v = other;
+	}
+	switch (p->type) {
+	case ARGS_STRING:
+		return check_string(p, v, res);
+	case ARGS_INTEGER:
+		return check_bounds(p, json_object_get_int64(v), "", res);
+	case ARGS_BOOLEAN:
+		return 0;
+	case ARGS_ARRAY:
+		return check_array(p, v, res);
+	case ARGS_OBJECT:
+		return check_object(p, v, res);
+	case ARGS_TYPE_MAX:
+		break;
+	}
+	abort();
+}
+
+static int
+check_all(struct args *a, struct result *res)
+{
+	const struct args_schema *s = a->schema;
+	struct json_object *v;
+	size_t i;
+	int error;
+
+	json_object_object_foreach(a->obj, key, val) {
+		if (prop_find(s, key) != NULL)
+			continue;
+		error = check_unknown(s, key, val, res);
+		if (error != 0)
+			return error;
+	}
+	for (i = 0; i < s->n; i++) {
+		if (!json_object_object_get_ex(a->obj, s->props[i].name, &v) ||
+		    v == NULL) {
+			if (!s->props[i].required)
+				continue;
+			return bad(res, "missing_argument",
+			    "\"%s\" is missing: %s needs it (%s).",
+			    s->props[i].name, s->tool->name,
+			    types[s->props[i].type].noun);
+		}
+		error = check_prop(&s->props[i], a, v, res);
+		if (error != 0)
+			return error;
+	}
+	return 0;
+}
+
+int
+args_check(const struct args_schema *s, const char *text, size_t len,
+    struct args *ret_args, struct result *res)
+{
+	struct sbx_json_where where = { 0 };
+
+	ret_args->schema = s;
+	ret_args->obj = NULL;
+	if (sbx_json_scan(text, len, SBX_MAX_JSON, SBX_MAX_JSON_DEPTH,
+	    &where) != 0)
+		return where.fault == SBX_JSON_DUPLICATE ?
+		    bad(res, "bad_argument",
+		    "The arguments have \"%s\" twice: give it once.",
+		    where.name) :
+		    bad(res, "bad_argument", "The arguments are not JSON that "
+		    "is taken here, at byte %zu: %s.", where.offset,
+		    sbx_json_fault_text(where.fault));
+	ret_args->obj = parse(text, len);
+	if (!json_object_is_type(ret_args->obj, json_type_object))
+		return bad(res, "bad_argument",
+		    "The arguments must be one object.");
+	return check_all(ret_args, res);
+}
+
+void
+args_clear(struct args *a)
+{
+	json_object_put(a->obj);
+	a->obj = NULL;
+}
+
+/* --- reading -------------------------------------------------------------- */
+
+static struct json_object *
+value(const struct args *a, const char *name)
+{
+	const struct args_prop *p = prop_find(a->schema, name);
+	struct json_object *v;
+
+	if (p == NULL)
+		abort(); /* the tool asks for what its schema lacks */
+	if (json_object_object_get_ex(a->obj, name, &v) && v != NULL)
+		return v;
+	return p->dflt;
+}
+
+bool
+args_has(const struct args *a, const char *name)
+{
+	struct json_object *v;
+
+	return json_object_object_get_ex(a->obj, name, &v) && v != NULL;
+}
+
+const char *
+args_str(const struct args *a, const char *name, size_t *ret_len)
+{
+	struct json_object *v = value(a, name);
+
+	if (ret_len != NULL)
+		*ret_len = v == NULL ? 0 :
+		    (size_t)json_object_get_string_len(v);
+	return v == NULL ? NULL : json_object_get_string(v);
+}
+
+bool
+args_bool(const struct args *a, const char *name)
+{
+	struct json_object *v = value(a, name);
+
+	return v != NULL && json_object_get_boolean(v);
+}
+
+int64_t
+args_int(const struct args *a, const char *name)
+{
+	struct json_object *v = value(a, name);
+
+	return v == NULL ? 0 : json_object_get_int64(v);
+}
+
+struct json_object *
+args_json(const struct args *a, const char *name)
+{
+	return value(a, name);
+}

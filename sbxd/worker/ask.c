@@ -1,0 +1,378 @@
+#include "sbxd/worker/ask.h"
+
+#include <string.h>
+
+/* Everything a worker takes; the monitor's part of a conversation. */
+static const uint16_t from_monitor[] = { SBX_MSG_WORK_CALL,
+	SBX_MSG_WORK_REFUSED, SBX_MSG_SB_CREATED, SBX_MSG_SB_STOPPED,
+	SBX_MSG_SB_ITEM, SBX_MSG_SB_END, SBX_MSG_SB_LABELLED,
+	SBX_MSG_EXEC_STARTED, SBX_MSG_RUN_STATE, SBX_MSG_OUT_DATA,
+	SBX_MSG_OUT_NODATA, SBX_MSG_COPY_DONE, 0 };
+const struct sbx_accepts worker_from_monitor = { SBX_PROC_WORKER,
+	SBX_PROC_MONITOR, from_monitor };
+
+void
+ask_init(struct ask *a, int fd)
+{
+	memset(a, 0, sizeof(*a));
+	sbx_chan_init(&a->chan, fd, SBX_PROC_WORKER, SBX_PROC_MONITOR);
+}
+
+void
+ask_clear(struct ask *a)
+{
+	sbx_chan_clear(&a->chan);
+}
+
+static int
+broken(struct ask *a, int error)
+{
+	a->broken = true;
+	return error == SBX_E_POLICY ? SBX_E_STATE : error;
+}
+
+/* Limits of msgs.def and of our arrays agree; a mismatch shows as a fault. */
+#define COPY(dst, src) sbx_strlcpy(dst, src, sizeof(dst))
+
+/*
+ * The answer in chan.in: of type want, or the refusal.  WORK_CALL or a
+ * stray type is a monitor that is out of step with us.
+ */
+static int
+answer(struct ask *a, int error, uint16_t want)
+{
+	const struct sbx_work_refused *r;
+
+	if (error != 0)
+		return broken(a, error);
+	if (!sbx_accepts(&worker_from_monitor, a->chan.in->hdr.type))
+		return broken(a, SBX_E_STATE);
+	if (a->chan.in->hdr.type == want)
+		return 0;
+	if (a->chan.in->hdr.type != SBX_MSG_WORK_REFUSED)
+		return broken(a, SBX_E_STATE);
+	r = &a->chan.in->m.work_refused;
+	if (COPY(a->refused.code, r->code) != 0 ||
+	    COPY(a->refused.reason, r->reason) != 0 ||
+	    COPY(a->refused.next, r->next) != 0)
+		return broken(a, SBX_E_LENGTH);
+	return SBX_E_POLICY;
+}
+
+static int
+call(struct ask *a, uint16_t type, const void *msg, const int *fds,
+    int timeout_ms, uint16_t want)
+{
+	if (a->broken)
+		return SBX_E_STATE;
+	return answer(a, sbx_chan_call(&a->chan, type, msg, fds, timeout_ms),
+	    want);
+}
+
+int
+sb_create(struct ask *a, const struct sbx_sb_create *m,
+    struct ask_created *ret_created)
+{
+	const struct sbx_sb_created *c;
+	int error;
+
+	error = call(a, SBX_MSG_SB_CREATE, m, NULL, ASK_CREATE_MS,
+	    SBX_MSG_SB_CREATED);
+	if (error != 0)
+		return error;
+	c = &a->chan.in->m.sb_created;
+	if (!sbx_is_hex(c->container, SBX_CONTAINER_HEX) ||
+	    COPY(ret_created->container, c->container) != 0 ||
+	    COPY(ret_created->run, c->run) != 0 ||
+	    COPY(ret_created->image, c->image) != 0 ||
+	    COPY(ret_created->digest, c->digest) != 0 ||
+	    COPY(ret_created->name, c->name) != 0)
+		return broken(a, SBX_E_DECODE);
+	ret_created->network = c->network != 0;
+	ret_created->nproc = c->nproc;
+	ret_created->nofile = c->nofile;
+	return 0;
+}
+
+int
+sb_stop(struct ask *a, const char *container, bool force, char *ret_run)
+{
+	struct sbx_sb_stop m = { .container = container, .force = force };
+	int error;
+
+	error = call(a, SBX_MSG_SB_STOP, &m, NULL, ASK_CREATE_MS,
+	    SBX_MSG_SB_STOPPED);
+	if (error != 0)
+		return error;
+	if (sbx_strlcpy(ret_run, a->chan.in->m.sb_stopped.run,
+	    SBX_RUN_HEX + 1) != 0)
+		return broken(a, SBX_E_DECODE);
+	return 0;
+}
+
+static int
+take_item(const struct sbx_sb_item *m, struct ask_item *ret_item)
+{
+	if (COPY(ret_item->container, m->container) != 0 ||
+	    COPY(ret_item->name, m->name) != 0 ||
+	    COPY(ret_item->label, m->label) != 0 ||
+	    COPY(ret_item->image, m->image) != 0 ||
+	    COPY(ret_item->principal, m->principal) != 0 ||
+	    m->state >= SBX_SANDBOX_MAX || m->match >= SBX_MATCH_MAX)
+		return SBX_E_DECODE;
+	ret_item->state = m->state;
+	ret_item->match = m->match;
+	ret_item->network = m->network != 0;
+	ret_item->has_baseline = m->has_baseline != 0;
+	ret_item->jobs = m->jobs;
+	ret_item->nproc = m->nproc;
+	ret_item->nofile = m->nofile;
+	ret_item->created_wall_ns = m->created_wall_ns;
+	ret_item->age_ms = m->age_ms;
+	ret_item->idle_ms = m->idle_ms;
+	return 0;
+}
+
+/*
+ * The next record of a list with id `id`: 0 with an item, SBX_E_NOENT at
+ * SB_END, else as answer().
+ */
+static int
+list_next(struct ask *a, int error, uint32_t id, uint16_t item)
+{
+	if (error == 0 && a->chan.in->hdr.id != id)
+		error = SBX_E_STATE;
+	if (error == 0 && a->chan.in->hdr.type == SBX_MSG_SB_END)
+		return SBX_E_NOENT;
+	return answer(a, error, item);
+}
+
+int
+sb_list(struct ask *a, const char *container, struct ask_item *items,
+    size_t max, size_t *ret_n)
+{
+	struct sbx_sb_list m = { .container = container };
+	uint32_t id;
+	size_t n = 0;
+	int error;
+
+	*ret_n = 0;
+	if (a->broken)
+		return SBX_E_STATE;
+	error = sbx_chan_call(&a->chan, SBX_MSG_SB_LIST, &m, NULL, ASK_MS);
+	id = error == 0 ? a->chan.in->hdr.id : 0;
+	for (;;) {
+		error = list_next(a, error, id, SBX_MSG_SB_ITEM);
+		if (error == SBX_E_NOENT)
+			break;
+		if (error != 0)
+			return error;
+		if (n == max)
+			return broken(a, SBX_E_LIMIT);
+		error = take_item(&a->chan.in->m.sb_item, &items[n]);
+		if (error != 0)
+			return broken(a, error);
+		n++;
+		error = sbx_chan_recv(&a->chan, ASK_MS);
+	}
+	if (a->chan.in->m.sb_end.count != n)
+		return broken(a, SBX_E_DECODE);
+	*ret_n = n;
+	return 0;
+}
+
+int
+sb_label(struct ask *a, const char *container, const char *label,
+    char *ret_previous)
+{
+	struct sbx_sb_label m = { .container = container, .label = label };
+	int error;
+
+	error = call(a, SBX_MSG_SB_LABEL, &m, NULL, ASK_MS,
+	    SBX_MSG_SB_LABELLED);
+	if (error != 0)
+		return error;
+	if (sbx_strlcpy(ret_previous, a->chan.in->m.sb_labelled.previous,
+	    65) != 0)
+		return broken(a, SBX_E_DECODE);
+	return 0;
+}
+
+int
+exec_start(struct ask *a, const struct sbx_exec_start *m, int stdin_fd,
+    char *ret_run)
+{
+	const char *run;
+	int error;
+
+	error = call(a, SBX_MSG_EXEC_START, m, &stdin_fd, ASK_MS,
+	    SBX_MSG_EXEC_STARTED);
+	if (error != 0)
+		return error;
+	run = a->chan.in->m.exec_started.run;
+	if (!sbx_is_hex(run, SBX_RUN_HEX) ||
+	    sbx_strlcpy(ret_run, run, SBX_RUN_HEX + 1) != 0)
+		return broken(a, SBX_E_DECODE);
+	return 0;
+}
+
+static int
+take_run(const struct sbx_run_state *m, struct ask_run *ret_run)
+{
+	if (!sbx_is_hex(m->run, SBX_RUN_HEX) ||
+	    COPY(ret_run->run, m->run) != 0 ||
+	    COPY(ret_run->container, m->container) != 0 ||
+	    COPY(ret_run->tool, m->tool) != 0 || m->state >= SBX_RUN_MAX ||
+	    m->why >= SBX_EXIT_MAX)
+		return SBX_E_DECODE;
+	ret_run->state = m->state;
+	ret_run->why = m->why;
+	ret_run->status = m->status;
+	ret_run->background = m->background != 0;
+	ret_run->elapsed_ms = m->elapsed_ms;
+	ret_run->idle_ms = m->idle_ms;
+	ret_run->out_bytes = m->out_bytes;
+	ret_run->err_bytes = m->err_bytes;
+	ret_run->dropped = m->dropped;
+	ret_run->started_wall_ns = m->started_wall_ns;
+	return 0;
+}
+
+static int
+run_state(struct ask *a, int error, const char *run, struct ask_run *ret_run)
+{
+	if (error != 0)
+		return error;
+	error = take_run(&a->chan.in->m.run_state, ret_run);
+	if (error == 0 && strcmp(ret_run->run, run) != 0)
+		error = SBX_E_STATE;
+	return error == 0 ? 0 : broken(a, error);
+}
+
+int
+exec_wait(struct ask *a, const char *run, uint32_t wait_ms,
+    struct ask_run *ret_run)
+{
+	struct sbx_exec_wait m = { .run = run, .wait_ms = wait_ms };
+
+	return run_state(a, call(a, SBX_MSG_EXEC_WAIT, &m, NULL,
+	    (int)wait_ms + ASK_MS, SBX_MSG_RUN_STATE), run, ret_run);
+}
+
+int
+exec_kill(struct ask *a, const char *run, struct ask_run *ret_run)
+{
+	struct sbx_exec_kill m = { .run = run };
+
+	return run_state(a, call(a, SBX_MSG_EXEC_KILL, &m, NULL, ASK_MS,
+	    SBX_MSG_RUN_STATE), run, ret_run);
+}
+
+int
+out_read(struct ask *a, const char *run, enum sbx_stream stream,
+    uint64_t offset, struct ask_data *ret_data)
+{
+	struct sbx_out_read m = { .run = run, .stream = (uint8_t)stream,
+		.offset = offset };
+	const struct sbx_out_data *d;
+	int error;
+
+	memset(ret_data, 0, sizeof(*ret_data));
+	ret_data->fd = -1;
+	if (a->broken)
+		return SBX_E_STATE;
+	error = sbx_chan_call(&a->chan, SBX_MSG_OUT_READ, &m, NULL, ASK_MS);
+	if (error == 0 && a->chan.in->hdr.type == SBX_MSG_OUT_NODATA) {
+		ret_data->known = a->chan.in->m.out_nodata.known != 0;
+		ret_data->total = a->chan.in->m.out_nodata.total;
+		return 0;
+	}
+	error = answer(a, error, SBX_MSG_OUT_DATA);
+	if (error != 0)
+		return error;
+	d = &a->chan.in->m.out_data;
+	/* A part before the offset asked for would make the reader loop. */
+	if (d->length == 0 || d->start > UINT64_MAX - d->length ||
+	    d->start + d->length <= offset || d->file_offset > INT64_MAX ||
+	    d->length > (uint64_t)INT64_MAX - d->file_offset)
+		return broken(a, SBX_E_DECODE);
+	ret_data->known = true;
+	ret_data->start = d->start;
+	ret_data->length = d->length;
+	ret_data->file_offset = d->file_offset;
+	ret_data->total = d->total;
+	ret_data->fd = sbx_steal_fd(&a->chan.in->fds[0]);
+	return 0;
+}
+
+int
+run_list(struct ask *a, uint32_t skip, uint32_t max, struct ask_run *runs,
+    size_t *ret_n)
+{
+	struct sbx_run_list m = { .skip = skip, .max = max };
+	uint32_t id;
+	size_t n = 0;
+	int error;
+
+	*ret_n = 0;
+	if (a->broken)
+		return SBX_E_STATE;
+	error = sbx_chan_call(&a->chan, SBX_MSG_RUN_LIST, &m, NULL, ASK_MS);
+	id = error == 0 ? a->chan.in->hdr.id : 0;
+	for (;;) {
+		error = list_next(a, error, id, SBX_MSG_RUN_STATE);
+		if (error == SBX_E_NOENT)
+			break;
+		if (error != 0)
+			return error;
+		if (n == max)
+			return broken(a, SBX_E_LIMIT);
+		error = take_run(&a->chan.in->m.run_state, &runs[n]);
+		if (error != 0)
+			return broken(a, error);
+		n++;
+		error = sbx_chan_recv(&a->chan, ASK_MS);
+	}
+	*ret_n = n;
+	return 0;
+}
+
+int
+copy_in(struct ask *a, const struct sbx_copy_in *m, int list_fd,
+    int timeout_ms, struct ask_copied *ret_copied)
+{
+	const struct sbx_copy_done *d;
+	int error;
+
+	memset(ret_copied, 0, sizeof(*ret_copied));
+	ret_copied->fd = -1;
+	error = call(a, SBX_MSG_COPY_IN, m, &list_fd, timeout_ms,
+	    SBX_MSG_COPY_DONE);
+	if (error != 0)
+		return error;
+	d = &a->chan.in->m.copy_done;
+	if (COPY(ret_copied->reason, d->reason) != 0 ||
+	    COPY(ret_copied->final_path, d->final_path) != 0)
+		return broken(a, SBX_E_DECODE);
+	ret_copied->error = d->error;
+	ret_copied->files = d->files;
+	ret_copied->bytes = d->bytes;
+	ret_copied->refused = d->refused;
+	ret_copied->fd = sbx_steal_fd(&a->chan.in->fds[0]);
+	return 0;
+}
+
+int
+work_progress(struct ask *a, uint64_t done, uint64_t total,
+    const char *message)
+{
+	struct sbx_work_progress m = { .done = done, .total = total,
+		.message = message };
+	int error;
+
+	if (a->broken)
+		return SBX_E_STATE;
+	error = sbx_chan_send(&a->chan, SBX_MSG_WORK_PROGRESS, 0, &m, NULL,
+	    ASK_MS);
+	return error == 0 ? 0 : broken(a, error);
+}

@@ -1,0 +1,110 @@
+#ifndef SBX_WORKER_ASK_H
+#define SBX_WORKER_ASK_H
+
+/*
+ * What a worker asks of the monitor: one function per request of msgs.def,
+ * named as the monitor's handler of it.  Each sends, waits for the answer up
+ * to a deadline, and checks that it is one of the permitted answers.
+ *
+ * All return 0, SBX_E_POLICY when the monitor refused (ask->refused says
+ * why), or another negative sbx_error when the channel is no longer usable:
+ * closed, out of step, or silent past the deadline.  After such an error the
+ * worker must end, since a late answer would be taken for another's.
+ * Answers are copied; they stay valid.
+ */
+
+#include "common/base/limits.h"
+#include "common/proto/accepts.h"
+#include "common/proto/wire.h"
+
+#define ASK_MS 15000		/* for an answer that needs no waiting */
+#define ASK_CREATE_MS 40000	/* a sandbox that starts on a busy machine */
+
+extern const struct sbx_accepts worker_from_monitor;
+
+struct ask_refused {
+	char code[32];
+	char reason[4096];
+	char next[512];
+};
+
+struct ask {
+	struct sbx_chan chan;
+	struct ask_refused refused;
+	bool broken;		/* the channel is out of step: end */
+};
+
+struct ask_created {
+	char container[17], run[17], image[256], digest[96], name[65];
+	bool network;
+	uint32_t nproc, nofile;
+};
+
+struct ask_item {
+	char container[17], name[65], label[65], image[256], principal[65];
+	uint8_t state, match;
+	bool network, has_baseline;
+	uint32_t jobs, nproc, nofile;
+	uint64_t created_wall_ns, age_ms, idle_ms;
+};
+
+/* A run as the monitor knows it. */
+struct ask_run {
+	char run[17], container[17], tool[65];
+	uint8_t state, why;
+	int32_t status;
+	bool background;
+	uint64_t elapsed_ms, idle_ms, out_bytes, err_bytes, dropped;
+	uint64_t started_wall_ns;
+};
+
+/* Part of a stored stream; fd -1: nothing at or past that offset. */
+struct ask_data {
+	int fd;			/* owned by the caller */
+	bool known;
+	uint64_t start, length, file_offset, total;
+};
+
+struct ask_copied {
+	int fd;			/* report, owned by the caller */
+	int32_t error;
+	uint32_t files, refused;
+	uint64_t bytes;
+	char reason[256];
+	char final_path[4096];
+};
+
+/* Owns fd from now on. */
+void ask_init(struct ask *a, int fd);
+void ask_clear(struct ask *a);
+
+int sb_create(struct ask *a, const struct sbx_sb_create *m,
+    struct ask_created *ret_created);
+/* ret_run: char[17] */
+int sb_stop(struct ask *a, const char *container, bool force, char *ret_run);
+/* At most max items; *ret_n of them.  More is SBX_E_LIMIT (channel broken:
+ * the monitor has no more sandboxes than its table). */
+int sb_list(struct ask *a, const char *container, struct ask_item *items,
+    size_t max, size_t *ret_n);
+/* ret_previous: char[65] */
+int sb_label(struct ask *a, const char *container, const char *label,
+    char *ret_previous);
+/* stdin_fd: borrowed.  ret_run: char[17] */
+int exec_start(struct ask *a, const struct sbx_exec_start *m, int stdin_fd,
+    char *ret_run);
+int exec_wait(struct ask *a, const char *run, uint32_t wait_ms,
+    struct ask_run *ret_run);
+int exec_kill(struct ask *a, const char *run, struct ask_run *ret_run);
+int out_read(struct ask *a, const char *run, enum sbx_stream stream,
+    uint64_t offset, struct ask_data *ret_data);
+int run_list(struct ask *a, uint32_t skip, uint32_t max,
+    struct ask_run *runs, size_t *ret_n);
+/* list_fd: borrowed sealed memfd. */
+int copy_in(struct ask *a, const struct sbx_copy_in *m, int list_fd,
+    int timeout_ms, struct ask_copied *ret_copied);
+
+/* Not a request: nothing comes back. */
+int work_progress(struct ask *a, uint64_t done, uint64_t total,
+    const char *message);
+
+#endif

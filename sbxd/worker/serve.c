@@ -1,0 +1,293 @@
+/*
+ * A worker's life: one call at a time, until the monitor's channel ends.
+ */
+
+#include "sbxd/worker/worker.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "config.h"
+#include "sbxd/front/tools/tools.h"
+
+/* Resources are read by the same way as tools run; no list shows these. */
+static const struct sbx_tool pseudo_tools[] = {
+	{ .name = "resources/read",
+	    .input_schema = "{\"type\":\"object\",\"properties\":{"
+		"\"uri\":{\"type\":\"string\",\"minLength\":1,"
+		"\"maxLength\":1024}},\"required\":[\"uri\"]}",
+	    .output_schema = "" },
+	{ .name = "resources/list",
+	    .input_schema = "{\"type\":\"object\",\"properties\":{"
+		"\"cursor\":{\"type\":\"string\",\"maxLength\":32}},"
+		"\"required\":[]}",
+	    .output_schema = "" },
+};
+
+static struct served {
+	const char *name;
+	tool_fn fn;
+	const struct sbx_tool *tool;	/* the rest: filled by serve_init() */
+	struct args_schema *schema;
+	bool has_replaced;
+} served[] = {
+	{ "copy_file", tool_copy_file, NULL, NULL, false },
+	{ "copy_project", tool_copy_project, NULL, NULL, false },
+	{ "read_output", tool_read_output, NULL, NULL, false },
+	{ "resources/list", resources_list, NULL, NULL, false },
+	{ "resources/read", resources_read, NULL, NULL, false },
+	{ "run_container_and_exec", tool_run_container_and_exec, NULL, NULL,
+	    false },
+	{ "sandbox_attach", tool_sandbox_attach, NULL, NULL, false },
+	{ "sandbox_exec", tool_sandbox_exec, NULL, NULL, false },
+	{ "sandbox_exec_background", tool_sandbox_exec_background, NULL, NULL,
+	    false },
+	{ "sandbox_exec_check", tool_sandbox_exec_check, NULL, NULL, false },
+	{ "sandbox_exec_kill", tool_sandbox_exec_kill, NULL, NULL, false },
+	{ "sandbox_initialize", tool_sandbox_initialize, NULL, NULL, false },
+	{ "sandbox_list_containers", tool_sandbox_list_containers, NULL, NULL,
+	    false },
+	{ "sandbox_stop", tool_sandbox_stop, NULL, NULL, false },
+};
+
+static const struct sbx_tool *
+find_tool(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < SBX_NELEM(pseudo_tools); i++)
+		if (strcmp(pseudo_tools[i].name, name) == 0)
+			return &pseudo_tools[i];
+	return sbx_tool_find(name, strlen(name));
+}
+
+static struct served *
+find_served(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < SBX_NELEM(served); i++)
+		if (strcmp(served[i].name, name) == 0)
+			return &served[i];
+	return NULL;
+}
+
+void
+serve_init(void)
+{
+	const struct sbx_tool *t;
+	struct sbx_err err;
+	size_t i;
+
+	for (i = 0; (t = sbx_tool_at(i)) != NULL; i++)
+		if (find_served(t->name) == NULL)
+			sbx_fatal("tool %s is listed but not served", t->name);
+	for (i = 0; i < SBX_NELEM(served); i++) {
+		served[i].tool = find_tool(served[i].name);
+		if (served[i].tool == NULL)
+			sbx_fatal("tool %s has no schema", served[i].name);
+		served[i].schema = args_compile(served[i].tool, &err);
+		if (served[i].schema == NULL)
+			sbx_fatal("schema of %s: %s", served[i].name, err.msg);
+		served[i].has_replaced = strstr(
+		    served[i].tool->output_schema, "\"replaced_bytes\"") !=
+		    NULL;
+	}
+}
+
+/* --- what tools use ------------------------------------------------------- */
+
+uint32_t
+call_elapsed_ms(const struct call *call)
+{
+	uint64_t ms = (sbx_mono_ns() - call->started_ns) / 1000000;
+
+	return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
+}
+
+uint32_t
+call_left_ms(const struct call *call)
+{
+	uint32_t ms = call_elapsed_ms(call);
+
+	return ms < WORKER_CALL_MS ? WORKER_CALL_MS - ms : 0;
+}
+
+int
+call_progress(struct call *call, uint64_t total, const char *message)
+{
+	uint64_t done = call_elapsed_ms(call);
+
+	if (!call->want_progress)
+		return 0;
+	/* MCP: progress must increase with each notification. */
+	if (done <= call->progress)
+		done = call->progress + 1;
+	call->progress = done;
+	return work_progress(call->ask, done, total > done ? total : 0,
+	    message);
+}
+
+int
+call_refused(struct call *call, int error)
+{
+	const struct ask_refused *r = &call->ask->refused;
+
+	if (error != SBX_E_POLICY)
+		return error;
+	result_error(call->res, r->code[0] != '\0' ? r->code : "refused",
+	    r->next, "%s", r->reason[0] != '\0' ? r->reason :
+	    "The monitor refused this.");
+	return 0;
+}
+
+/* --- one call ------------------------------------------------------------- */
+
+/*
+ * The monitor counts a call against the sandbox that the front named; what
+ * the arguments say must be that one.  (Whose it is, it checks itself, at
+ * each request.)
+ */
+static bool
+bound(struct call *call)
+{
+	const char *arg = call->tool->container_arg, *named;
+
+	if (arg == NULL)
+		return true;
+	named = args_str(&call->args, arg, NULL);
+	if (strcmp(named == NULL ? "" : named, call->container) == 0)
+		return true;
+	result_error(call->res, "bad_call", NULL,
+	    "The call was bound to another sandbox than its \"%s\".", arg);
+	return false;
+}
+
+static int
+run(struct call *call, const struct served *s, int fd)
+{
+	SBX_CLEANUP(free) char *text = NULL;
+	size_t len;
+	int error;
+
+	if (sbx_memfd_read(fd, SBX_MAX_JSON, &text, &len) != 0) {
+		result_error(call->res, "bad_argument", NULL,
+		    "The arguments could not be read.");
+		return 0;
+	}
+	error = args_check(s->schema, text, len, &call->args, call->res);
+	if (error == 0 && bound(call))
+		error = s->fn(call);
+	else
+		error = 0;
+	args_clear(&call->args);
+	return error;
+}
+
+/* The channel failed under the call: nobody may hear this, but say it. */
+static void
+channel_error(struct result *res, int error)
+{
+	result_error(res, error == SBX_E_TIMEOUT ? "timeout" : "internal",
+	    "Call again; sandbox_list_containers shows what there is.",
+	    error == SBX_E_TIMEOUT ?
+	    "The server did not answer in time (%s)." :
+	    "The server's parts are out of step (%s).",
+	    sbx_error_name(error));
+}
+
+static int
+send_result(struct ask *ask, uint32_t id, const struct result *res)
+{
+	SBX_CLEANUP(fd) int fd = -1;
+	struct sbx_work_result m = { .is_error = res->is_error };
+	int error;
+
+	error = sbx_memfd_sealed("result", res->text.data, res->text.len,
+	    &fd);
+	if (error != 0)
+		return error;
+	return sbx_chan_send(&ask->chan, SBX_MSG_WORK_RESULT, id, &m, &fd,
+	    ASK_MS);
+}
+
+/* chan.in holds WORK_CALL.  0, or the channel's end. */
+static int
+on_work_call(struct ask *ask)
+{
+	const struct sbx_work_call *m = &ask->chan.in->m.work_call;
+	SBX_CLEANUP(fd) int fd = sbx_steal_fd(&ask->chan.in->fds[0]);
+	uint32_t id = ask->chan.in->hdr.id;
+	const struct served *s = find_served(m->tool);
+	struct result res;
+	struct call call = {
+		.ask = ask, .res = &res, .started_ns = sbx_mono_ns(),
+		.exec_timeout_ms = m->exec_timeout_ms,
+		.want_progress = m->want_progress != 0,
+	};
+	int error = 0;
+
+	if (sbx_strlcpy(call.container, m->container,
+	    sizeof(call.container)) != 0 ||
+	    sbx_strlcpy(call.default_image, m->default_image,
+	    sizeof(call.default_image)) != 0)
+		return SBX_E_DECODE;
+	result_init(&res);
+	if (s == NULL) {
+		result_error(&res, "unknown_tool", NULL,
+		    "There is no such tool.");
+	} else {
+		call.tool = s->tool;
+		error = run(&call, s, fd);
+	}
+	if (error != 0)
+		channel_error(&res, error);
+	result_finish(&res, s != NULL && s->has_replaced);
+	if (error != SBX_E_CLOSED && send_result(ask, id, &res) != 0)
+		error = SBX_E_CLOSED;
+	result_clear(&res);
+	return error;
+}
+
+static void
+on_log(void *arg, enum sbx_log_level level, const char *text)
+{
+	struct ask *ask = arg;
+	struct sbx_log m = { .level = (uint8_t)level, .text = text };
+
+	/* A log line that cannot be sent has nowhere else to go. */
+	(void)sbx_chan_send(&ask->chan, SBX_MSG_LOG, 0, &m, NULL, 1000);
+}
+
+int
+serve(int fd, uint32_t features)
+{
+	struct sbx_hello hello = { .version = PACKAGE_VERSION,
+		.pid = (uint32_t)getpid(), .features = features };
+	struct ask ask;
+	unsigned calls;
+	int error;
+
+	ask_init(&ask, fd);
+	sbx_log_to(on_log, &ask);
+	error = sbx_chan_send(&ask.chan, SBX_MSG_HELLO, 0, &hello, NULL,
+	    ASK_MS);
+	for (calls = 0; error == 0 && calls < SBX_WORKER_CALLS; calls++) {
+		error = sbx_chan_recv(&ask.chan, -1);
+		if (error != 0)
+			break;
+		if (ask.chan.in->hdr.type != SBX_MSG_WORK_CALL) {
+			log_err("message is no call, ending type=%u",
+			    ask.chan.in->hdr.type);
+			error = SBX_E_STATE;
+			break;
+		}
+		error = on_work_call(&ask);
+	}
+	sbx_log_to(NULL, NULL);
+	ask_clear(&ask);
+	return error == 0 || error == SBX_E_CLOSED ? 0 : 3;
+}

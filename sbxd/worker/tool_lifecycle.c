@@ -1,0 +1,242 @@
+/* Making, finding and ending sandboxes. */
+
+#include <string.h>
+
+#include "common/base/json.h"
+#include "sbxd/worker/run.h"
+#include "sbxd/worker/worker.h"
+
+static void
+put_limits(struct result *r, uint32_t nproc, uint32_t nofile)
+{
+	result_open(r, "limits", '{');
+	result_u64(r, "pids", nproc);
+	result_u64(r, "nofile", nofile);
+	/* Not enforced in this build: said, not left out. */
+	result_null(r, "memory");
+	result_null(r, "cpus");
+	result_null(r, "disk");
+	result_close(r, '}');
+}
+
+int
+tool_sandbox_initialize(struct call *call)
+{
+	const char *image = args_str(&call->args, "image", NULL);
+	const char *name = args_str(&call->args, "name", NULL);
+	const char *label = args_str(&call->args, "session_label", NULL);
+	struct sbx_sb_create m = {
+		.image = image != NULL ? image : call->default_image,
+		.name = name != NULL ? name : "",
+		.label = label != NULL ? label : "",
+	};
+	struct ask_created c;
+	struct result *r = call->res;
+	int error;
+
+	error = sb_create(call->ask, &m, &c);
+	if (error != 0)
+		return call_refused(call, error);
+	result_str(r, "status", "ok");
+	result_str(r, "container_id", c.container);
+	result_str(r, "run_id", c.run);
+	result_str(r, "image", c.image);
+	result_str_or_null(r, "image_digest", c.digest);
+	result_str(r, "network", c.network ? "on" : "off");
+	result_str_or_null(r, "name", c.name);
+	result_str_or_null(r, "session_label", m.label);
+	put_limits(r, c.nproc, c.nofile);
+	result_open(r, "warnings", '[');
+	result_close(r, ']');
+	return 0;
+}
+
+int
+tool_sandbox_stop(struct call *call)
+{
+	const char *container = args_str(&call->args, "container_id", NULL);
+	char run[SBX_RUN_HEX + 1];
+	int error;
+
+	error = sb_stop(call->ask, container, args_bool(&call->args, "force"),
+	    run);
+	if (error != 0)
+		return call_refused(call, error);
+	result_str(call->res, "status", "ok");
+	result_str(call->res, "container_id", container);
+	result_str(call->res, "run_id", run);
+	result_bool(call->res, "stopped", true);
+	return 0;
+}
+
+int
+tool_run_container_and_exec(struct call *call)
+{
+	const char *image = args_str(&call->args, "image", NULL);
+	const char *label = args_str(&call->args, "session_label", NULL);
+	struct sbx_sb_create m = {
+		.image = image != NULL ? image : call->default_image,
+		.name = "", .label = label != NULL ? label : "",
+		.throwaway = 1,
+	};
+	struct ask_created c;
+	struct run_spec spec;
+	char stopped[SBX_RUN_HEX + 1];
+	bool over = true;
+	int error, stop_error;
+
+	error = run_spec_from_args(call, &spec);
+	if (error != 0) {
+		run_spec_clear(&spec);
+		return error == SBX_E_SYNTAX ? 0 : error;
+	}
+	error = sb_create(call->ask, &m, &c);
+	if (error != 0) {
+		run_spec_clear(&spec);
+		return call_refused(call, error);
+	}
+	spec.container = c.container;
+	error = run_foreground(call, &spec, &over);
+	run_spec_clear(&spec);
+	/* A run that goes on as a job keeps its sandbox; the monitor stops a
+	 * throwaway one when the last run in it has ended. */
+	if (error != 0 || !over)
+		return error;
+	stop_error = sb_stop(call->ask, c.container, true, stopped);
+	return stop_error == SBX_E_POLICY ? 0 : stop_error;
+}
+
+/* The members that sandbox_list_containers and sandbox_attach share. */
+static void
+put_item(struct result *r, const struct ask_item *it)
+{
+	static const char *const states[SBX_SANDBOX_MAX] = {
+		[SBX_SANDBOX_CREATING] = "creating",
+		[SBX_SANDBOX_READY] = "running",
+		[SBX_SANDBOX_STOPPING] = "stopping",
+	};
+
+	result_str(r, "container_id", it->container);
+	result_str_or_null(r, "name", it->name);
+	result_str_or_null(r, "session_label", it->label);
+	result_str(r, "kind", "sandbox");
+	result_str(r, "image", it->image);
+	result_str(r, "principal", it->principal);
+	result_str(r, "state", states[it->state]);
+	result_str(r, "network", it->network ? "on" : "off");
+	result_bool(r, "allow_network", it->network);
+	result_u64(r, "jobs", it->jobs);
+	result_time(r, "created_at", it->created_wall_ns);
+	result_seconds(r, "age_seconds", it->age_ms);
+	result_seconds(r, "idle_seconds", it->idle_ms);
+	result_time(r, "last_activity_ts", sbx_wall_ns() -
+	    it->idle_ms * 1000000);
+	result_bool(r, "has_baseline", it->has_baseline);
+	put_limits(r, it->nproc, it->nofile);
+}
+
+int
+tool_sandbox_list_containers(struct call *call)
+{
+	SBX_CLEANUP(free) struct ask_item *items =
+	    sbx_xcalloc(SBX_MAX_SANDBOXES, sizeof(*items));
+	size_t i, n;
+	int error;
+
+	error = sb_list(call->ask, "", items, SBX_MAX_SANDBOXES, &n);
+	if (error != 0)
+		return call_refused(call, error);
+	result_str(call->res, "status", "ok");
+	result_open(call->res, "containers", '[');
+	for (i = 0; i < n; i++) {
+		result_open(call->res, NULL, '{');
+		put_item(call->res, &items[i]);
+		result_close(call->res, '}');
+	}
+	result_close(call->res, ']');
+	result_u64(call->res, "total", n);
+	return 0;
+}
+
+/* The first few of them by id and name, for a sentence. */
+static void
+candidates(const struct ask_item *items, size_t n, struct sbx_buf *b)
+{
+	size_t i;
+
+	for (i = 0; i < n && i < 8; i++)
+		(void)sbx_buf_printf(b, "%s%s%s%s%s", i == 0 ? "" : ", ",
+		    items[i].container, items[i].name[0] != '\0' ? " (" : "",
+		    items[i].name, items[i].name[0] != '\0' ? ")" : "");
+	if (n > 8)
+		(void)sbx_buf_printf(b, " and %zu more", n - 8);
+}
+
+/* Exactly one sandbox, or the error object and SBX_E_NOENT. */
+static int
+attach_find(struct call *call, const char *what, struct ask_item *items,
+    const struct ask_item **ret_item)
+{
+	SBX_CLEANUP_BUF struct sbx_buf names;
+	char vis[80];
+	size_t n;
+	int error;
+
+	error = sb_list(call->ask, what, items, SBX_MAX_SANDBOXES, &n);
+	if (error == SBX_E_POLICY) {
+		(void)call_refused(call, error);
+		return SBX_E_NOENT;
+	}
+	if (error != 0)
+		return error;
+	sbx_vis(vis, sizeof(vis), what, strlen(what));
+	sbx_buf_init(&names, 1024);
+	candidates(items, n, &names);
+	if (n == 1) {
+		*ret_item = &items[0];
+		return 0;
+	}
+	if (n == 0)
+		result_error(call->res, "not_found",
+		    "sandbox_list_containers shows your sandboxes; "
+		    "sandbox_initialize makes one.",
+		    "None of your sandboxes has the name or id \"%s\".", vis);
+	else
+		result_error(call->res, "ambiguous",
+		    "Give more digits of the id.",
+		    "\"%s\" fits %zu sandboxes: %s.", vis, n, names.data);
+	return SBX_E_NOENT;
+}
+
+int
+tool_sandbox_attach(struct call *call)
+{
+	SBX_CLEANUP(free) struct ask_item *items =
+	    sbx_xcalloc(SBX_MAX_SANDBOXES, sizeof(*items));
+	const char *what = args_str(&call->args, "name_or_id", NULL);
+	const char *label = args_str(&call->args, "session_label", NULL);
+	const struct ask_item *found = NULL;
+	struct ask_item item;
+	char previous[65] = "";
+	int error;
+
+	error = attach_find(call, what, items, &found);
+	if (error != 0)
+		return error == SBX_E_NOENT ? 0 : error;
+	item = *found;
+	if (label != NULL) {
+		error = sb_label(call->ask, item.container, label, previous);
+		if (error != 0)
+			return call_refused(call, error);
+		(void)sbx_strlcpy(item.label, label, sizeof(item.label));
+	}
+	result_str(call->res, "status", "ok");
+	result_bool(call->res, "found", true);
+	result_str(call->res, "match_type",
+	    item.match == SBX_MATCH_NAME ? "name" : "id");
+	put_item(call->res, &item);
+	if (label != NULL)
+		result_str_or_null(call->res, "previous_session_label",
+		    previous);
+	return 0;
+}

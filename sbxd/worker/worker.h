@@ -1,0 +1,75 @@
+#ifndef SBX_WORKER_WORKER_H
+#define SBX_WORKER_WORKER_H
+
+/*
+ * What the parts of a worker share: one call, its arguments, its result.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sbxd/worker/args.h"
+#include "sbxd/worker/ask.h"
+#include "sbxd/worker/result.h"
+
+struct sbx_tool;
+
+/* Nothing keeps a client waiting longer: then it gets a handle or an error. */
+#define WORKER_CALL_MS 45000u
+/* How often a waiting client hears that work goes on (MCP: at most 4/s). */
+#define WORKER_PROGRESS_MS 2000u
+
+/* One call.  Strings live as long as it does. */
+struct call {
+	struct ask *ask;
+	const struct sbx_tool *tool;
+	struct args args;
+	struct result *res;
+	uint64_t started_ns;	/* monotonic */
+	uint64_t exec_timeout_ms;
+	bool want_progress;
+	char container[65];	/* what the monitor bound the call to, or "" */
+	char default_image[256];
+	uint64_t progress;	/* last value sent: must grow */
+};
+
+/*
+ * A tool: fills call->res.  0, or a negative sbx_error of the channel; a
+ * refusal or a bad argument is not one: it is a result (result_error()).
+ */
+typedef int (*tool_fn)(struct call *call);
+
+int tool_sandbox_initialize(struct call *call);
+int tool_sandbox_stop(struct call *call);
+int tool_run_container_and_exec(struct call *call);
+int tool_sandbox_list_containers(struct call *call);
+int tool_sandbox_attach(struct call *call);
+int tool_sandbox_exec(struct call *call);
+int tool_sandbox_exec_background(struct call *call);
+int tool_sandbox_exec_check(struct call *call);
+int tool_sandbox_exec_kill(struct call *call);
+int tool_read_output(struct call *call);
+int tool_copy_project(struct call *call);
+int tool_copy_file(struct call *call);
+int resources_read(struct call *call);
+int resources_list(struct call *call);
+
+/* Milliseconds since the call began, and left of WORKER_CALL_MS. */
+uint32_t call_elapsed_ms(const struct call *call);
+uint32_t call_left_ms(const struct call *call);
+/* Tell the client, if it wants to know; message is cut to fit. */
+int call_progress(struct call *call, uint64_t total, const char *message);
+/*
+ * What an ask returned: a refusal becomes the error object and 0; anything
+ * else negative is the channel's end and is returned as it is.
+ */
+int call_refused(struct call *call, int error);
+
+/* --- serve.c -------------------------------------------------------------- */
+/* Compile the schemas of all tools; once, in the zygote.  Fatal on a bad one:
+ * they are our own constants. */
+void serve_init(void);
+/* A worker's life on channel fd (owned), after its cage: the exit code. */
+int serve(int fd, uint32_t features);
+
+#endif
