@@ -5,6 +5,8 @@
  * Who may do what, as one const table, and the only code that drops.
  */
 
+#include <sys/types.h>
+
 #include "common/base/base.h"
 #include "common/proto/proto.h"
 
@@ -17,8 +19,9 @@ enum sbx_privs_feature {
 	SBX_PRIVS_NETNS = 16,
 };
 
-struct sbx_privs_row;	/* privs.c; printed by sbx-privs and PROTOCOL.privs */
-extern const struct sbx_privs_row sbx_privs_rows[SBX_PROC_MAX];
+/* The row of a process (row.h has its shape); proc < SBX_PROC_MAX. */
+struct sbx_privs_row;
+const struct sbx_privs_row *sbx_privs_row(enum sbx_proc proc);
 
 /* What the process was handed and its row grants access to. */
 struct sbx_privs_args {
