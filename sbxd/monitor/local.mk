@@ -14,3 +14,4 @@ sbxd_SOURCES = \
 sbxd_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(SECCOMP_CFLAGS) $(CAP_CFLAGS)
 sbxd_LDADD = libsbxprivs.a libsbxev.a libsbx.a $(EVENT_LIBS) $(SECCOMP_LIBS) \
 	$(CAP_LIBS)
+dist_man_MANS += sbxd/monitor/sbxd.8 sbxd/monitor/sbx.conf.5

@@ -1,0 +1,62 @@
+#!/bin/bash
+# sbxd -n, -T and the command line: pairs config/NAME.in, config/NAME.ok, the
+# dump that reads back to itself, the order of the sources, unknown options.
+cd "$SBX_SRC/tests/regress" || exit 2
+tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
+sbxd=$SBX_BUILD/sbxd
+export SBX_ROOT=$tmp
+unset "${!SBX_EXEC@}" SBX_TRANSPORT SBX_PROFILE SBX_PORT
+n=0
+ok() {	# status text
+	n=$((n + 1))
+	if [ "$1" -eq 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; fi
+}
+
+for in in config/*.in; do
+	name=${in%.in}
+	"$sbxd" -n -f "$in" >"$tmp/out" 2>&1
+	code=$?
+	want=1
+	grep -q '^configuration OK$' "$name.ok" && want=0
+	cmp -s "$tmp/out" "$name.ok" && [ $code -eq $want ]
+	ok $? "$in: exit $want and its sentence" || cat "$tmp/out"
+done
+
+"$sbxd" -T -f config/good.in >"$tmp/one" && "$sbxd" -T -f "$tmp/one" >"$tmp/two"
+ok $? "-T"
+cmp -s "$tmp/one" "$tmp/two"
+ok $? "the dump reads back to itself"
+grep -q '^copy_root "/srv/a b"$' "$tmp/one"
+ok $? "a value with a blank is quoted"
+
+mkdir -p "$tmp/etc"
+echo "port 1" >"$tmp/etc/sbx.conf"
+[ "$("$sbxd" -T | grep '^port')" = "port 1" ]
+ok $? "etc/sbx.conf is read"
+[ "$(SBX_PORT=2 "$sbxd" -T | grep '^port')" = "port 2" ]
+ok $? "a variable beats the file"
+[ "$(SBX_PORT=2 "$sbxd" -T --port 3 | grep '^port')" = "port 3" ]
+ok $? "the command line beats the variable"
+SBX_PORT=x "$sbxd" -n >"$tmp/out" 2>&1
+[ $? -eq 1 ] && grep -q "SBX_PORT: 'port' must be" "$tmp/out"
+ok $? "a bad variable is named"
+"$sbxd" --prot 3 >"$tmp/out" 2>&1
+[ $? -eq 1 ] && grep -q -- "--prot" "$tmp/out" && grep -q '^usage:' "$tmp/out"
+ok $? "an unknown option: exit 1, its name, usage"
+"$sbxd" -n operand >"$tmp/out" 2>&1
+[ $? -eq 1 ]
+ok $? "an operand: exit 1"
+"$sbxd" --profile nosuch -n >"$tmp/out" 2>&1
+[ $? -eq 1 ] && grep -q "profile" "$tmp/out"
+ok $? "an unknown profile: exit 1"
+"$sbxd" -n -f "$tmp/absent" >"$tmp/out" 2>&1
+[ $? -eq 1 ] && grep -q absent "$tmp/out"
+ok $? "a file that is named must exist"
+"$sbxd" -n -f "$tmp" >"$tmp/out" 2>&1
+[ $? -eq 1 ]
+ok $? "a directory is not a configuration"
+"$sbxd" -V | grep -q '^sbxd [0-9]'
+ok $? "-V"
+[ ! -e "$tmp/state" ] && [ ! -e "$tmp/run" ]
+ok $? "none of this left anything behind"
+echo "1..$n"
