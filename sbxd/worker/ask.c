@@ -148,10 +148,12 @@ list_next(struct ask *a, int error, uint32_t id, uint16_t item)
 }
 
 int
-sb_list(struct ask *a, const char *container, struct ask_item *items,
-    size_t max, size_t *ret_n)
+sb_list(struct ask *a, const char *container,
+    void (*fn)(void *arg, const struct ask_item *item), void *arg,
+    size_t *ret_n)
 {
 	struct sbx_sb_list m = { .container = container };
+	struct ask_item item;
 	uint32_t id;
 	size_t n = 0;
 	int error;
@@ -167,11 +169,12 @@ sb_list(struct ask *a, const char *container, struct ask_item *items,
 			break;
 		if (error != 0)
 			return error;
-		if (n == max)
+		if (n == SBX_MAX_SANDBOXES)
 			return broken(a, SBX_E_LIMIT);
-		error = take_item(&a->chan.in->m.sb_item, &items[n]);
+		error = take_item(&a->chan.in->m.sb_item, &item);
 		if (error != 0)
 			return broken(a, error);
+		fn(arg, &item);
 		n++;
 		error = sbx_chan_recv(&a->chan, ASK_MS);
 	}

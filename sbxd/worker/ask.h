@@ -82,10 +82,14 @@ int sb_create(struct ask *a, const struct sbx_sb_create *m,
     struct ask_created *ret_created);
 /* ret_run: char[17] */
 int sb_stop(struct ask *a, const char *container, bool force, char *ret_run);
-/* At most max items; *ret_n of them.  More is SBX_E_LIMIT (channel broken:
- * the monitor has no more sandboxes than its table). */
-int sb_list(struct ask *a, const char *container, struct ask_item *items,
-    size_t max, size_t *ret_n);
+/*
+ * Each sandbox to fn (arg first; the item is borrowed), in the monitor's
+ * order, and their number to *ret_n.  More than its table holds is
+ * SBX_E_LIMIT.  What fn made is void when this fails.
+ */
+int sb_list(struct ask *a, const char *container,
+    void (*fn)(void *arg, const struct ask_item *item), void *arg,
+    size_t *ret_n);
 /* ret_previous: char[65] */
 int sb_label(struct ask *a, const char *container, const char *label,
     char *ret_previous);

@@ -69,12 +69,15 @@ worker_main(int fd, pid_t zygote, bool trap)
 {
 	uint32_t features = 0;
 
+	/* Its channel is all that it keeps. */
+	if (dup2(fd, CONTROL_FD) < 0 || close_range(CONTROL_FD + 1, ~0U, 0) < 0)
+		_exit(2);
 	if (enter(SBX_PROC_WORKER, trap, &features) != 0)
 		_exit(2);
 	/* The death signal is set now; a zygote that died before is gone. */
 	if (getppid() != zygote)
 		_exit(3);
-	_exit(serve(fd, features));
+	_exit(serve(CONTROL_FD, features));
 }
 
 static int

@@ -6,6 +6,7 @@
 
 #include "common/base/json.h"
 #include "common/base/limits.h"
+#include "common/base/mask.h"
 
 #define MAX_DEPTH 8
 
@@ -59,6 +60,18 @@ void
 result_str(struct result *r, const char *key, const char *s)
 {
 	result_strn(r, key, s, strlen(s));
+}
+
+void
+result_masked(struct result *r, const char *key, const char *s, size_t len)
+{
+	char text[512];
+
+	if (len > sizeof(text))
+		len = sizeof(text);
+	memcpy(text, s, len);
+	(void)sbx_mask(text, &len);
+	result_strn(r, key, text, len);
 }
 
 void
@@ -173,14 +186,17 @@ result_verror(struct result *r, const char *code, const char *next,
     const char *fmt, va_list ap)
 {
 	char text[8192];
+	size_t len;
 
 	/* The text is cut, never the reason dropped. */
 	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
 		text[0] = '\0';
+	len = strlen(text);
+	(void)sbx_mask(text, &len);
 	result_reset(r);
 	r->is_error = true;
 	result_str(r, "status", "error");
-	result_str(r, "error", text);
+	result_strn(r, "error", text, len);
 	result_str(r, "code", code);
 	if (next != NULL && *next != '\0')
 		result_str(r, "recommended_next_action", next);

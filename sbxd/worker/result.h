@@ -32,6 +32,9 @@ void result_str(struct result *r, const char *key, const char *s);
 /* len bytes, NUL and bad UTF-8 included */
 void result_strn(struct result *r, const char *key, const char *s,
     size_t len);
+/* At most 512 bytes of it, secrets masked. */
+void result_masked(struct result *r, const char *key, const char *s,
+    size_t len);
 /* null when s is "" */
 void result_str_or_null(struct result *r, const char *key, const char *s);
 void result_printf(struct result *r, const char *key, const char *fmt, ...)
@@ -48,8 +51,9 @@ void result_open(struct result *r, const char *key, char bracket);
 void result_close(struct result *r, char bracket);
 
 /*
- * Throw away what was written and make this the error object.  next: what to
- * do about it, NULL or "" for nothing.  More members may follow.
+ * Throw away what was written and make this the error object, with secrets
+ * masked.  next: what to do about it, NULL or "" for nothing.  More members
+ * may follow.
  */
 void result_error(struct result *r, const char *code, const char *next,
     const char *fmt, ...) SBX_PRINTF(4, 5);

@@ -313,7 +313,7 @@ run_result(struct call *call, const struct ask_run *st, const char *only)
 	run_put_exit(call, st);
 	if (only != NULL && st->state == SBX_RUN_ENDED && !is_ok(st) &&
 	    st->why == SBX_EXIT_EXITED)
-		result_strn(r, "failed_command", only, strnlen(only, 200));
+		result_masked(r, "failed_command", only, strnlen(only, 200));
 	result_seconds(r, "elapsed_seconds", st->elapsed_ms);
 	if (st->state != SBX_RUN_ENDED) {
 		if (st->idle_ms == UINT64_MAX)

@@ -135,68 +135,71 @@ put_item(struct result *r, const struct ask_item *it)
 	put_limits(r, it->nproc, it->nofile);
 }
 
+static void
+list_item(void *arg, const struct ask_item *it)
+{
+	struct result *r = arg;
+
+	result_open(r, NULL, '{');
+	put_item(r, it);
+	result_close(r, '}');
+}
+
 int
 tool_sandbox_list_containers(struct call *call)
 {
-	SBX_CLEANUP(free) struct ask_item *items =
-	    sbx_xcalloc(SBX_MAX_SANDBOXES, sizeof(*items));
-	size_t i, n;
+	size_t n;
 	int error;
 
-	error = sb_list(call->ask, "", items, SBX_MAX_SANDBOXES, &n);
-	if (error != 0)
-		return call_refused(call, error);
 	result_str(call->res, "status", "ok");
 	result_open(call->res, "containers", '[');
-	for (i = 0; i < n; i++) {
-		result_open(call->res, NULL, '{');
-		put_item(call->res, &items[i]);
-		result_close(call->res, '}');
-	}
+	error = sb_list(call->ask, "", list_item, call->res, &n);
+	if (error != 0)
+		return call_refused(call, error);
 	result_close(call->res, ']');
 	result_u64(call->res, "total", n);
 	return 0;
 }
 
-/* The first few of them by id and name, for a sentence. */
-static void
-candidates(const struct ask_item *items, size_t n, struct sbx_buf *b)
-{
-	size_t i;
+/* What fits a name or id: the first, and some of them for a sentence. */
+struct found {
+	struct ask_item item;
+	size_t n;
+	struct sbx_buf names;
+};
 
-	for (i = 0; i < n && i < 8; i++)
-		(void)sbx_buf_printf(b, "%s%s%s%s%s", i == 0 ? "" : ", ",
-		    items[i].container, items[i].name[0] != '\0' ? " (" : "",
-		    items[i].name, items[i].name[0] != '\0' ? ")" : "");
-	if (n > 8)
-		(void)sbx_buf_printf(b, " and %zu more", n - 8);
+static void
+found_item(void *arg, const struct ask_item *it)
+{
+	struct found *f = arg;
+
+	if (f->n == 0)
+		f->item = *it;
+	if (f->n < 8)
+		(void)sbx_buf_printf(&f->names, "%s%s%s%s%s",
+		    f->n == 0 ? "" : ", ", it->container,
+		    it->name[0] != '\0' ? " (" : "", it->name,
+		    it->name[0] != '\0' ? ")" : "");
+	f->n++;
 }
 
 /* Exactly one sandbox, or the error object and SBX_E_NOENT. */
 static int
-attach_find(struct call *call, const char *what, struct ask_item *items,
-    const struct ask_item **ret_item)
+attach_find(struct call *call, const char *what, struct found *f)
 {
-	SBX_CLEANUP_BUF struct sbx_buf names;
 	char vis[80];
 	size_t n;
 	int error;
 
-	error = sb_list(call->ask, what, items, SBX_MAX_SANDBOXES, &n);
+	error = sb_list(call->ask, what, found_item, f, &n);
 	if (error == SBX_E_POLICY) {
 		(void)call_refused(call, error);
 		return SBX_E_NOENT;
 	}
-	if (error != 0)
+	if (error != 0 || f->n == 1)
 		return error;
 	sbx_vis(vis, sizeof(vis), what, strlen(what));
-	sbx_buf_init(&names, 1024);
-	candidates(items, n, &names);
-	if (n == 1) {
-		*ret_item = &items[0];
-		return 0;
-	}
-	if (n == 0)
+	if (f->n == 0)
 		result_error(call->res, "not_found",
 		    "sandbox_list_containers shows your sandboxes; "
 		    "sandbox_initialize makes one.",
@@ -204,37 +207,36 @@ attach_find(struct call *call, const char *what, struct ask_item *items,
 	else
 		result_error(call->res, "ambiguous",
 		    "Give more digits of the id.",
-		    "\"%s\" fits %zu sandboxes: %s.", vis, n, names.data);
+		    "\"%s\" fits %zu sandboxes: %s%s.", vis, f->n,
+		    f->names.data, f->n > 8 ? ", ..." : "");
 	return SBX_E_NOENT;
 }
 
 int
 tool_sandbox_attach(struct call *call)
 {
-	SBX_CLEANUP(free) struct ask_item *items =
-	    sbx_xcalloc(SBX_MAX_SANDBOXES, sizeof(*items));
 	const char *what = args_str(&call->args, "name_or_id", NULL);
 	const char *label = args_str(&call->args, "session_label", NULL);
-	const struct ask_item *found = NULL;
-	struct ask_item item;
+	struct found f = { .n = 0 };
 	char previous[65] = "";
 	int error;
 
-	error = attach_find(call, what, items, &found);
+	sbx_buf_init(&f.names, 1024);
+	error = attach_find(call, what, &f);
+	sbx_buf_clear(&f.names);
 	if (error != 0)
 		return error == SBX_E_NOENT ? 0 : error;
-	item = *found;
 	if (label != NULL) {
-		error = sb_label(call->ask, item.container, label, previous);
+		error = sb_label(call->ask, f.item.container, label, previous);
 		if (error != 0)
 			return call_refused(call, error);
-		(void)sbx_strlcpy(item.label, label, sizeof(item.label));
+		(void)sbx_strlcpy(f.item.label, label, sizeof(f.item.label));
 	}
 	result_str(call->res, "status", "ok");
 	result_bool(call->res, "found", true);
 	result_str(call->res, "match_type",
-	    item.match == SBX_MATCH_NAME ? "name" : "id");
-	put_item(call->res, &item);
+	    f.item.match == SBX_MATCH_NAME ? "name" : "id");
+	put_item(call->res, &f.item);
 	if (label != NULL)
 		result_str_or_null(call->res, "previous_session_label",
 		    previous);

@@ -5,6 +5,11 @@ check_PROGRAMS += tools-dump
 tools_dump_SOURCES = tests/regress/tools_dump.c sbxd/front/tools/list.c \
 	sbxd/front/tools/tools_copy.c sbxd/front/tools/tools_exec.c \
 	sbxd/front/tools/tools_lifecycle.c
+tools_dump_CPPFLAGS = $(AM_CPPFLAGS)
 tools_dump_LDADD = libsbx.a
 TESTS += tests/regress/test_worker.py
 EXTRA_DIST += tests/regress/test_worker.py tests/regress/worker_monitor.py
+
+# the monitor: its configuration; alone among fakes; the whole suite
+TESTS += tests/regress/test_sbxd_config.sh
+EXTRA_DIST += tests/regress/test_sbxd_config.sh tests/regress/config

@@ -125,6 +125,11 @@ r = check("stderr is apart", run("echo o; echo e >&2; false"),
           status="failed", exit_code=1, output="o\n", stderr="e\n",
           stderr_lines=1)
 t.ok(r["failed_command"].startswith("echo o"), "names the command", r)
+r, _ = run("false # ghp_secret" + "0" * 30)
+t.ok("ghp_secret" not in json.dumps(r), "a secret in it is masked", r)
+r, _ = run("echo ghp_secret%s" % ("0" * 30))
+t.ok("ghp_secret" not in json.dumps(r) and r["masked"] == 1,
+     "as in the output", r)
 check("a signal", run("kill -TERM $$"), status="failed", exit_code=143,
       signal="SIGTERM")
 check("argv, no shell", m.call("sandbox_exec", {
