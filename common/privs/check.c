@@ -146,24 +146,33 @@ try_userns(struct report *rep)
 	return enter_outer(rep);
 }
 
+static int
+write_map(struct report *rep, const char *path, const char *text)
+{
+	SBX_CLEANUP(fd) int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || sbx_write_all(fd, text, strlen(text)) < 0)
+		return failed(rep, path);
+	return 0;
+}
+
 /* The second level: what a sandbox's first process does. */
 static int
 enter_inner(struct report *rep)
 {
-	char map[64];
-	int fd;
+	char uids[64], gids[64];
 
-	(void)snprintf(map, sizeof(map), "1000 %u 1\n", geteuid());
+	(void)snprintf(uids, sizeof(uids), "1000 %u 1\n", geteuid());
+	(void)snprintf(gids, sizeof(gids), "1000 %u 1\n", getegid());
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
 	    CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
 		return failed(rep, "unshare of a sandbox's namespaces");
 	/* Not dumpable since the uid changed: /proc/self would be root's. */
 	if (prctl(PR_SET_DUMPABLE, 1) < 0)
 		return failed(rep, "prctl(PR_SET_DUMPABLE)");
-	if ((fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC)) < 0 ||
-	    sbx_write_all(fd, map, strlen(map)) < 0)
-		return failed(rep, "write of /proc/self/uid_map");
-	(void)close(fd); /* the child ends soon */
+	if (write_map(rep, "/proc/self/gid_map", gids) < 0 ||
+	    write_map(rep, "/proc/self/uid_map", uids) < 0)
+		return -1;
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return failed(rep, "mount(/, MS_PRIVATE)");
 	return 0;

@@ -20,6 +20,8 @@
 #endif
 
 #define CAP_BIT(cap) (1ULL << (cap))
+/* Descriptors in flight are counted per uid against the sender's own limit, so
+ * whoever passes one stays above what a sandbox may have (SBX_NOFILE_GAP). */
 #define NOFILE_SUITE 4096
 #define DATA_WORKER (512ULL << 20) /* arguments, JSON tree, result, slack */
 
@@ -375,14 +377,14 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 		.why = "runs one tool call at a time for one principal",
 		.user = "sbx-front", .flags = CAGED | SBX_ROW_DIES,
 		.calls = { calls_memfd, calls_base },
-		.nofile = 64, .nproc = 0, .data = DATA_WORKER,
+		.nofile = NOFILE_SUITE, .nproc = 0, .data = DATA_WORKER,
 	},
 	[SBX_PROC_COPYIN] = {
 		.why = "reads below one directory, with the caller's rights",
 		.ids = SBX_IDS_ARGS, .flags = CAGED | SBX_ROW_DIES,
 		.dirs = { { "copy root", RIGHTS_READ } },
 		.calls = { calls_dir_read, calls_base },
-		.nofile = 256, .nproc = 0, .data = DATA_WORKER,
+		.nofile = NOFILE_SUITE, .nproc = 0, .data = DATA_WORKER,
 	},
 	[SBX_PROC_INIT] = {
 		.why = "PID 1 of a sandbox; the guest filter comes on top",
@@ -394,13 +396,13 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 		.why = "adds one short-lived token to one exchange",
 		.user = "sbx-broker", .flags = CAGED | SBX_ROW_DIES,
 		.calls = { calls_courier, calls_base },
-		.nofile = 64, .nproc = 0, .data = DATA_WORKER,
+		.nofile = NOFILE_SUITE, .nproc = 0, .data = DATA_WORKER,
 	},
 	[SBX_PROC_JUDGE] = {
 		.why = "computes ids and verdicts over one proposed push",
 		.user = "sbxd", .flags = CAGED | SBX_ROW_DIES,
 		.calls = { calls_memfd, calls_base },
-		.nofile = 64, .nproc = 0, .data = DATA_WORKER,
+		.nofile = NOFILE_SUITE, .nproc = 0, .data = DATA_WORKER,
 	},
 	[SBX_PROC_ENGINE_DOCKER] = {
 		.why = "speaks to a container engine, so it is root on the "
