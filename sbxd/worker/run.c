@@ -154,7 +154,7 @@ run_spec_from_args(struct call *call, struct run_spec *s)
 	int error;
 
 	spec_init(s);
-	s->cwd = cwd;
+	s->cwd = *cwd != '\0' ? cwd : WORK_DIR;
 	s->timeout_ms = timeout_s != 0 ? timeout_s * 1000 :
 	    call->exec_timeout_ms;
 	if (*cwd != '\0' && *cwd != '/') {

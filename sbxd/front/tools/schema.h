@@ -94,7 +94,7 @@
 	    "description": "One program and its arguments, no shell. Instead of commands."})
 #define SCHEMA_PLACE                                                     \
 	SCHEMA("working_dir": {"type": "string", "maxLength": 4095,      \
-	    "default": "", "description": "Default /workspace."},        \
+	    "default": "/workspace"},                                   \
 	"env": {"type": "object", "maxProperties": 256,                  \
 	    "additionalProperties": {"type": "string"},                  \
 	    "description": "Variables to set, name to value."})

@@ -46,7 +46,7 @@ const struct sbx_tool sbx_tools_exec[] = {
 		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER "," SCHEMA_COMMANDS
 		    "," SCHEMA_ARGV "," SCHEMA_STDIN "," SCHEMA_PLACE ","
 		    SCHEMA("timeout": {"type": "integer", "minimum": 0,
-		    "maximum": 604800, "default": 0, "description":
+		    "maximum": 86400, "default": 0, "description":
 		    "Seconds until it is killed; 0: never."}),
 		    SCHEMA("container_id")),
 		.output_schema = SCHEMA_OUT(SCHEMA("running"),
