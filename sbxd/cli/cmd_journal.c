@@ -1,0 +1,266 @@
+#include "sbxd/cli/cmd_journal.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sbx-journald/reader.h"
+
+enum { EXIT_OK = 0, EXIT_USAGE = 1, EXIT_FATAL = 2, EXIT_UNTRUE = 4 };
+
+#define FOLLOW_PAUSE_NS 200000000
+#define TAIL_DEFAULT 10
+/* A line, each byte of it as an escape, and the names around it. */
+#define RENDER_MAX (8u * JOURNAL_LINE_MAX)
+
+struct view {
+	struct journal_filter filter;
+	uint64_t count;		/* UINT64_MAX: all */
+	bool follow, json;
+};
+
+static int
+usage(void)
+{
+	fprintf(stderr, "usage: sbx journal tail [-f] [-n N] [--json]\n"
+	    "       sbx journal show [-c CONTAINER] [-r RUN] [-o OP] "
+	    "[-s SINCE] [-n N] [--json]\n"
+	    "       sbx journal verify [--checkpoint SEQ:HASH]\n");
+	return EXIT_USAGE;
+}
+
+static int
+fail(const struct sbx_err *err)
+{
+	fprintf(stderr, "sbx: %s\n", err->msg);
+	return err->code == SBX_E_POLICY ? EXIT_UNTRUE : EXIT_FATAL;
+}
+
+/* 0, SBX_E_CLOSED when nobody reads stdout any more. */
+static int
+print_line(const struct view *view, const struct journal_line *l)
+{
+	struct journal_record rec;
+	struct sbx_buf SBX_CLEANUP_BUF b;
+
+	sbx_buf_init(&b, RENDER_MAX);
+	if (journal_parse(l->text, l->len, &rec) < 0) {
+		/* its bytes could be anything: say where it is, no more */
+		if (l->ended)
+			fprintf(stderr, "sbx: " JOURNAL_NAME_FMT ", byte %"
+			    PRIu64 ": no record, skipping\n", l->file,
+			    l->offset);
+		return 0;
+	}
+	if (view->json)
+		(void)sbx_buf_add(&b, l->text, l->len);
+	else
+		(void)journal_render(&rec, &b);
+	journal_record_clear(&rec);
+	(void)sbx_buf_add(&b, "\n", 1);
+	return fwrite(b.data, 1, b.len, stdout) == b.len &&
+	    (!view->follow || fflush(stdout) == 0) ? 0 : SBX_E_CLOSED;
+}
+
+static bool
+has_filter(const struct journal_filter *f)
+{
+	return f->container != NULL || f->run != NULL || f->op != NULL ||
+	    f->since != NULL;
+}
+
+static bool
+line_matches(const struct view *view, const struct journal_line *l)
+{
+	struct journal_record rec;
+	bool yes;
+
+	if (!has_filter(&view->filter))
+		return true;
+	if (journal_parse(l->text, l->len, &rec) < 0)
+		return false;
+	yes = journal_matches(&view->filter, &rec);
+	journal_record_clear(&rec);
+	return yes;
+}
+
+/* How many lines match; the reader is at the end afterwards. */
+static int
+count_matches(const struct view *view, struct journal_reader *r,
+    uint64_t *ret_n, struct sbx_err *err)
+{
+	struct journal_line l;
+	int res;
+
+	*ret_n = 0;
+	while ((res = journal_next(r, &l, err)) == 0)
+		*ret_n += line_matches(view, &l);
+	return res == SBX_E_AGAIN ? 0 : res;
+}
+
+/* Print from here on, without the first `skip` matches. */
+static int
+print_from(const struct view *view, struct journal_reader *r, uint64_t skip,
+    struct sbx_err *err)
+{
+	const struct timespec pause = { .tv_nsec = FOLLOW_PAUSE_NS };
+	struct journal_line l;
+	int res;
+
+	for (;;) {
+		res = journal_next(r, &l, err);
+		if (res == SBX_E_AGAIN && view->follow &&
+		    fflush(stdout) == 0) {
+			/* ended by a signal, as tail(1) is */
+			(void)nanosleep(&pause, NULL);
+			continue;
+		}
+		if (res < 0)
+			return res == SBX_E_AGAIN ? 0 : res;
+		if (!line_matches(view, &l) || (skip > 0 && skip-- > 0))
+			continue;
+		if (print_line(view, &l) < 0)
+			return sbx_err_sys(err, "writing to stdout");
+	}
+}
+
+static int
+show(const struct view *view, const char *dir)
+{
+	struct journal_reader *r;
+	struct sbx_err err = { 0 };
+	uint64_t total = 0, skip = 0;
+	int res;
+
+	res = journal_open(dir, &r, &err);
+	if (res < 0)
+		return fail(&err);
+	if (view->count != UINT64_MAX && !has_filter(&view->filter))
+		res = journal_seek_last(r, view->count, &err);
+	else if (view->count != UINT64_MAX) {
+		/* twice over the journal, but in constant memory */
+		res = count_matches(view, r, &total, &err);
+		skip = total > view->count ? total - view->count : 0;
+		journal_close(r);
+		r = NULL;
+		if (res == 0)
+			res = journal_open(dir, &r, &err);
+	}
+	if (res == 0)
+		res = print_from(view, r, skip, &err);
+	journal_close(r);
+	if (fflush(stdout) != 0)
+		return EXIT_FATAL;
+	return res < 0 ? fail(&err) : EXIT_OK;
+}
+
+static const struct option long_options[] = {
+	{ "json", no_argument, NULL, 'j' },
+	{ "container", required_argument, NULL, 'c' },
+	{ "run", required_argument, NULL, 'r' },
+	{ "op", required_argument, NULL, 'o' },
+	{ "since", required_argument, NULL, 's' },
+	{ "checkpoint", required_argument, NULL, 'k' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static int
+parse_view(struct view *view, int argc, char **argv, const char *options)
+{
+	int c;
+
+	optind = 1;
+	while ((c = getopt_long(argc, argv, options, long_options, NULL)) !=
+	    -1) {
+		/* a long option counts only where its letter is permitted */
+		if (c == '?' || (c != 'j' && strchr(options, c) == NULL))
+			return SBX_E_SYNTAX;
+		if (c == 'f')
+			view->follow = true;
+		else if (c == 'j')
+			view->json = true;
+		else if (c == 'c')
+			view->filter.container = optarg;
+		else if (c == 'r')
+			view->filter.run = optarg;
+		else if (c == 'o')
+			view->filter.op = optarg;
+		else if (c == 's')
+			view->filter.since = optarg;
+		else if (sbx_parse_u64(optarg, 0, 1000000000, &view->count) <
+		    0)
+			return SBX_E_SYNTAX;
+	}
+	return optind == argc ? 0 : SBX_E_SYNTAX;
+}
+
+static int
+verify(const char *dir, uint64_t seq, const char *hash)
+{
+	struct journal_verdict v;
+	struct sbx_err err = { 0 };
+	int res;
+
+	res = journal_verify(dir, seq, hash, &v, &err);
+	if (res < 0) {
+		fprintf(stderr, "verification failed after record %" PRIu64
+		    ":\n", v.last_seq);
+		return fail(&err);
+	}
+	printf("%" PRIu64 " records good, last %" PRIu64 ":%s\n", v.records,
+	    v.last_seq, v.last_hash);
+	if (v.torn_lines > 0)
+		printf("%" PRIu64 " torn lines, %" PRIu64
+		    " bytes, accounted for\n", v.torn_lines, v.torn_bytes);
+	if (v.unfinished > 0)
+		printf("the last line has %" PRIu64 " bytes and no end: being "
+		    "written, or cut by a crash\n", v.unfinished);
+	if (v.anchored)
+		printf("anchored at checkpoint %" PRIu64 "\n", seq);
+	else
+		printf("tail unanchored\n");
+	return fflush(stdout) == 0 ? EXIT_OK : EXIT_FATAL;
+}
+
+static int
+cmd_verify(const char *dir, int argc, char **argv)
+{
+	char *hash = NULL;
+	uint64_t seq = 0;
+	int c;
+
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		if (c != 'k' || (hash = strchr(optarg, ':')) == NULL)
+			return usage();
+		*hash++ = '\0';
+		if (sbx_parse_u64(optarg, 1, INT64_MAX, &seq) < 0 ||
+		    !sbx_is_hex(hash, JOURNAL_HASH_HEX))
+			return usage();
+	}
+	return optind == argc ? verify(dir, seq, hash) : usage();
+}
+
+int
+cmd_journal(const char *dir, int argc, char **argv)
+{
+	struct view view = { .count = UINT64_MAX };
+	const char *verb = argc > 1 ? argv[1] : "";
+
+	argc--;
+	argv++;
+	if (strcmp(verb, "verify") == 0)
+		return cmd_verify(dir, argc, argv);
+	if (strcmp(verb, "tail") == 0) {
+		view.count = TAIL_DEFAULT;
+		return parse_view(&view, argc, argv, "fn:") < 0 ? usage() :
+		    show(&view, dir);
+	}
+	if (strcmp(verb, "show") == 0)
+		return parse_view(&view, argc, argv, "c:r:o:s:n:") < 0 ?
+		    usage() : show(&view, dir);
+	return usage();
+}

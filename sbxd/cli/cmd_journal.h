@@ -1,0 +1,11 @@
+#ifndef SBX_CLI_CMD_JOURNAL_H
+#define SBX_CLI_CMD_JOURNAL_H
+
+/*
+ * `sbx journal tail|show|verify ...` on the journal in the directory dir.
+ * argv[0] is "journal", argv[1] the verb.  Returns the exit status: 0, 1 for
+ * usage, 2 when the journal cannot be read, 4 when it does not verify.
+ */
+int cmd_journal(const char *dir, int argc, char **argv);
+
+#endif

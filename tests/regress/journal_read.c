@@ -1,0 +1,15 @@
+/* `sbx journal` on any directory: journal-read DIR VERB [OPTION ...] */
+
+#include <stdio.h>
+
+#include "sbxd/cli/cmd_journal.h"
+
+int
+main(int argc, char **argv)
+{
+	if (argc < 2) {
+		fprintf(stderr, "usage: journal-read DIR VERB [OPTION ...]\n");
+		return 1;
+	}
+	return cmd_journal(argv[1], argc - 1, argv + 1);
+}
