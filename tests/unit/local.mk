@@ -9,3 +9,14 @@ test_args_SOURCES = tests/unit/test_args.c tests/tap.h \
 	sbxd/front/tools/tools_exec.c sbxd/front/tools/tools_lifecycle.c
 test_args_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
 test_args_LDADD = libsbx.a $(JSON_LIBS) -lm
+
+check_PROGRAMS += test_conf
+TESTS += test_conf
+test_conf_SOURCES = tests/unit/test_conf.c tests/tap.h
+test_conf_LDADD = libsbx.a
+
+check_PROGRAMS += test_json
+TESTS += test_json
+test_json_SOURCES = tests/unit/test_json.c tests/tap.h
+test_json_CPPFLAGS = $(AM_CPPFLAGS)
+test_json_LDADD = libsbx.a

@@ -4,18 +4,15 @@
 #include <string.h>
 
 #include "common/base/json.h"
+#include "tests/tap.h"
 
-static int ntests, nfailed;
-
+/* The names of cases are foreign text. */
 static void
-ok(bool good, const char *what)
+check(bool good, const char *what)
 {
 	char shown[200];
 
-	ntests++;
-	nfailed += !good;
-	printf("%sok %d - %s\n", good ? "" : "not ", ntests,
-	    sbx_vis(shown, sizeof(shown), what, strlen(what)));
+	ok(good, "%s", sbx_vis(shown, sizeof(shown), what, strlen(what)));
 }
 
 /* text, bytes (0: strlen), the fault, its offset */
@@ -218,7 +215,7 @@ test_scan_cases(void)
 		if (w.fault != c->fault || w.offset != c->offset)
 			printf("# got %s at %zu\n",
 			    sbx_json_fault_text(w.fault), w.offset);
-		ok(w.fault == c->fault && w.offset == c->offset &&
+		check(w.fault == c->fault && w.offset == c->offset &&
 		    r == (c->fault == SBX_JSON_OK ? 0 : SBX_E_SYNTAX), what);
 	}
 }
@@ -307,7 +304,7 @@ test_many_names(void)
 			printf("# name %s\n", w.name);
 		snprintf(what, sizeof(what),
 		    "a duplicate among %zu names is found", counts[i]);
-		ok(good, what);
+		check(good, what);
 	}
 }
 
@@ -349,7 +346,7 @@ test_strings(void)
 		sbx_buf_init(&b, 1000);
 		r = sbx_json_str(&b, c->in, c->len, &replaced);
 		snprintf(what, sizeof(what), "written as %s", c->out);
-		ok(r == 0 && strcmp(b.data, c->out) == 0 &&
+		check(r == 0 && strcmp(b.data, c->out) == 0 &&
 		    replaced == c->replaced &&
 		    sbx_json_scan(b.data, b.len, 1000, 1, NULL) == 0, what);
 		sbx_buf_clear(&b);
@@ -403,6 +400,5 @@ main(void)
 	test_strings();
 	test_random();
 	test_utf8();
-	printf("1..%d\n", ntests);
-	return nfailed > 0;
+	return tap_done();
 }
