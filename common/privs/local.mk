@@ -10,5 +10,6 @@ SBX_PRIVS_LIBS = libsbxprivs.a libsbx.a $(SECCOMP_LIBS) $(CAP_LIBS)
 
 pkglibexec_PROGRAMS += sbx-privs
 sbx_privs_SOURCES = common/privs/sbx-privs.c
+sbx_privs_CPPFLAGS = $(AM_CPPFLAGS)
 sbx_privs_LDADD = $(SBX_PRIVS_LIBS)
 dist_man_MANS += common/privs/sbx-privs.8

@@ -154,13 +154,11 @@ child_exec(const struct starter *s, const char *name, int control, int report)
 	static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin",
 	    zone[] = "TZ=UTC0", locale[] = "LC_ALL=C", debug[] = "-d";
 	char *env[] = { path, zone, locale, NULL };
-	char *argv[STARTER_DEBUG + 2] = { NULL };
+	char *argv[] = { NULL, s->debug ? debug : NULL, NULL };
 	sigset_t none;
 	int error;
 
 	memcpy(&argv[0], &name, sizeof(name)); /* exec takes char *const */
-	for (int i = 0; i < s->debug; i++)
-		argv[i + 1] = debug;
 	(void)sigemptyset(&none); /* cannot fail */
 	/* The suite's stdout may be a client's MCP stream, and the front gets
 	 * that as a descriptor: nobody else's text may end up in it. */

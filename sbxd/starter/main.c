@@ -169,12 +169,12 @@ main(int argc, char **argv)
 	sbx_accepts_print(argc, argv, NULL, lists);
 	sbx_privs_early();
 	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "-d") != 0 || s.debug == STARTER_DEBUG) {
+		if (strcmp(argv[i], "-d") != 0) {
 			(void)fprintf(stderr, "usage: sbxd-starter [-d] "
 			    "(started by sbxd)\n");
 			return 1;
 		}
-		s.debug++;
+		s.debug = true;
 	}
 	sbx_log_init("sbxd-starter", s.debug ? SBX_LOG_DEBUG : SBX_LOG_INFO);
 	/* Away from the terminal: an interrupt there is for the monitor, which

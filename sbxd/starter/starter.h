@@ -10,7 +10,6 @@
 #define STARTER_REPLACE_MS 2000	/* from SIGKILL to the end of the old one */
 #define STARTER_DRAIN_MS 700	/* for the children, once the monitor ended */
 #define STARTER_SEND_MS 1000	/* a monitor that does not read is dead */
-#define STARTER_DEBUG 4		/* -d at most so often */
 
 struct starter_child {
 	enum sbx_proc proc;
@@ -22,7 +21,7 @@ struct starter {
 	struct sbx_chan monitor;
 	int programs;		/* directory, O_PATH */
 	int signals;		/* signalfd: SIGCHLD, SIGTERM, SIGINT, SIGHUP */
-	int debug;		/* handed on to each child */
+	bool debug;		/* each child gets -d, once */
 	bool ending;
 	uint64_t kill_at_ns;	/* monotonic, once ending */
 	struct starter_child children[STARTER_CHILDREN];

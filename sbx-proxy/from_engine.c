@@ -1,0 +1,32 @@
+/* What the proxy takes from the engine: sandboxes' sockets, nothing else. */
+
+#include "sbx-proxy/proxy.h"
+
+#include "common/base/log.h"
+
+/*
+ * The socket came from inside a sandbox, whose init may be the guest's by now.
+ * Safe, since everything that matters about it is read from the kernel, and
+ * since holding it opens nothing: it listens only on a grant.
+ */
+static int
+on_proxy_listener(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct proxy *x = sbx_peer_ctx(p);
+	struct sbx_proxy_listener_state m = {
+		.container = in->m.proxy_listener.container };
+
+	m.error = listener_add(x, m.container, sbx_steal_fd(&in->fds[0]),
+	    &m.reason);
+	if (m.error != 0)
+		log_warn("a sandbox's socket was refused: %s container=%s",
+		    m.reason, m.container);
+	return sbx_send_proxy_listener_state(p, in->hdr.id, &m, NULL);
+}
+
+static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
+	[SBX_MSG_PROXY_LISTENER] = { SBX_ST_ANY, 0, on_proxy_listener },
+};
+const struct sbx_dispatch_table proxy_from_engine = {
+	SBX_PROC_PROXY, SBX_PROC_ENGINE, rows,
+};

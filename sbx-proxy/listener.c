@@ -1,0 +1,161 @@
+/* The sandboxes' egress sockets: what is taken, held and closed. */
+
+#include "sbx-proxy/proxy.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71	/* Linux 5.14 */
+#endif
+
+static uint64_t
+netns_of(int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+
+	/* 0: a kernel that cannot say; nothing is compared then. */
+	if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) < 0)
+		return 0;
+	return cookie;
+}
+
+void
+listener_init(struct proxy *x)
+{
+	SBX_CLEANUP(fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC,
+	    0);
+
+	x->own_netns = fd < 0 ? 0 : netns_of(fd);
+}
+
+static bool
+option_is(int fd, int option, int want)
+{
+	int value;
+	socklen_t len = sizeof(value);
+
+	return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 &&
+	    value == want;
+}
+
+/* NULL, or what is wrong with it. */
+static const char *
+check_socket(int fd)
+{
+	struct sockaddr_storage ss = { 0 };
+	struct sockaddr_in *in = (struct sockaddr_in *)&ss;
+	socklen_t len = sizeof(ss);
+
+	if (!option_is(fd, SO_DOMAIN, AF_INET))
+		return "not an IPv4 socket";
+	if (!option_is(fd, SO_TYPE, SOCK_STREAM) ||
+	    !option_is(fd, SO_PROTOCOL, IPPROTO_TCP))
+		return "not a TCP socket";
+	if (!option_is(fd, SO_ACCEPTCONN, 0))
+		return "it listens already";
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0 ||
+	    len != sizeof(*in) || in->sin_family != AF_INET ||
+	    in->sin_addr.s_addr != htonl(INADDR_LOOPBACK) ||
+	    in->sin_port != htons(SBX_EGRESS_PORT))
+		return "not bound to 127.0.0.1:3128";
+	len = sizeof(ss);
+	if (getpeername(fd, (struct sockaddr *)&ss, &len) == 0 ||
+	    errno != ENOTCONN)
+		return "it is connected";
+	return NULL;
+}
+
+static struct listener *
+listener_find(struct proxy *x, const char *container)
+{
+	for (size_t i = 0; i < x->nlisteners; i++)
+		if (strcmp(x->listeners[i].container, container) == 0)
+			return &x->listeners[i];
+	return NULL;
+}
+
+static bool
+was_closed(const struct proxy *x, const char *container)
+{
+	for (size_t i = 0; i < PROXY_CLOSED; i++)
+		if (strcmp(x->closed[i], container) == 0)
+			return true;
+	return false;
+}
+
+/* The socket names the sandbox, so no two may share a namespace, and none
+ * may be in ours, where it would serve the host's own programs. */
+static const char *
+check_netns(const struct proxy *x, uint64_t netns)
+{
+	if (netns == 0)
+		return NULL;
+	if (netns == x->own_netns)
+		return "it is in the proxy's own network namespace";
+	for (size_t i = 0; i < x->nlisteners; i++)
+		if (x->listeners[i].netns == netns)
+			return "another sandbox's is in its network namespace";
+	return NULL;
+}
+
+int
+listener_add(struct proxy *x, const char *container, int fd,
+    const char **ret_reason)
+{
+	SBX_CLEANUP(fd) int owned = fd;
+	struct listener *l;
+	uint64_t netns;
+
+	*ret_reason = "not a container id";
+	if (!sbx_is_hex(container, SBX_CONTAINER_HEX))
+		return EINVAL;
+	*ret_reason = "this sandbox has one already";
+	if (listener_find(x, container) != NULL)
+		return EEXIST;
+	*ret_reason = "this sandbox ended already";
+	if (was_closed(x, container))
+		return EEXIST;
+	*ret_reason = "no more sockets can be held";
+	if (x->nlisteners == SBX_MAX_SANDBOXES)
+		return ENFILE;
+	if ((*ret_reason = check_socket(owned)) != NULL)
+		return EINVAL;
+	netns = netns_of(owned);
+	if ((*ret_reason = check_netns(x, netns)) != NULL)
+		return EINVAL;
+	*ret_reason = "";
+	l = &x->listeners[x->nlisteners++];
+	*l = (struct listener){ .fd = sbx_steal_fd(&owned), .netns = netns };
+	/* Its length was checked above. */
+	(void)sbx_strlcpy(l->container, container, sizeof(l->container));
+	return 0;
+}
+
+void
+listener_close(struct proxy *x, const char *container)
+{
+	struct listener *l = listener_find(x, container);
+
+	if (!sbx_is_hex(container, SBX_CONTAINER_HEX))
+		return;
+	(void)sbx_strlcpy(x->closed[x->closed_next], container,
+	    sizeof(x->closed[0])); /* its length was checked above */
+	x->closed_next = (x->closed_next + 1) % PROXY_CLOSED;
+	if (l == NULL)
+		return;
+	sbx_close(&l->fd);
+	*l = x->listeners[--x->nlisteners];
+}
+
+void
+listener_close_all(struct proxy *x)
+{
+	while (x->nlisteners > 0)
+		sbx_close(&x->listeners[--x->nlisteners].fd);
+}

@@ -1,0 +1,152 @@
+/*
+ * sbx-proxy: the only way out of a sandbox.
+ *
+ * It alone holds the sandboxes' egress sockets, and it alone may open an IP
+ * connection.  The monitor talks to it, and the engine over a channel that
+ * the monitor brings; the engine may only hand in a sandbox's socket, which
+ * is checked and then held, not listening: a connection to it is refused
+ * until egress is granted.  It must never be able to see a credential, read a
+ * file, execute anything, or enter another network namespace.
+ *
+ * Calls beyond those of a caged loop: socket of IP families, connect, bind,
+ * listen, accept4, getsockname, getpeername, setsockopt, splice.
+ */
+
+#include "config.h"
+#include "sbx-proxy/proxy.h"
+
+#include <event2/event.h>
+
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/privs/privs.h"
+#include "common/proto/accepts.h"
+
+#define CHANNEL_FD 3
+#define START_TIMEOUT_MS 10000
+
+static const uint16_t start_types[] = { SBX_MSG_PROXY_START, 0 };
+static const struct sbx_accepts start_list = {
+	SBX_PROC_PROXY, SBX_PROC_MONITOR, start_types,
+};
+
+static struct proxy proxy;
+
+static void
+to_monitor(void *arg, enum sbx_log_level level, const char *text)
+{
+	struct proxy *x = arg;
+
+	if (x->monitor != NULL)
+		(void)sbx_send_log(x->monitor, 0, &(struct sbx_log){
+		    .level = (uint8_t)level, .text = text },
+		    NULL); /* a failure to log cannot be logged */
+}
+
+static void
+on_monitor_end(struct sbx_peer *p, int error)
+{
+	struct proxy *x = sbx_peer_ctx(p);
+
+	x->monitor = NULL;
+	sbx_log_to(NULL, NULL);
+	if (error != SBX_E_CLOSED) {
+		log_err("channel of monitor ended: %s", sbx_error_name(error));
+		x->exit_code = 3;
+	}
+	(void)event_base_loopbreak(x->base); /* fails without a base only */
+}
+
+/* The sandboxes end with the engine: their sockets lead nowhere now. */
+static void
+on_engine_end(struct sbx_peer *p, int error)
+{
+	struct proxy *x = sbx_peer_ctx(p);
+
+	if (error != SBX_E_CLOSED)
+		log_err("channel of engine ended: %s", sbx_error_name(error));
+	x->engine = NULL;
+	listener_close_all(x);
+}
+
+int
+proxy_add_engine(struct proxy *x, int fd)
+{
+	struct sbx_peer *p = sbx_peer_new(x->base, fd, &proxy_from_engine, x,
+	    on_engine_end);
+
+	if (p == NULL)
+		return SBX_E_SYS;
+	sbx_peer_free(x->engine);
+	x->engine = p;
+	return 0;
+}
+
+/* The loop's objects, and the cage around them.  fd: owned. */
+static int
+prepare(struct proxy *x, int fd, bool trap, struct sbx_err *err)
+{
+	struct sbx_privs_args args = { .trap = trap };
+	struct sbx_hello hello = { .version = PACKAGE_VERSION,
+		.pid = (uint32_t)getpid() };
+	int r;
+
+	if ((x->base = event_base_new()) == NULL)
+		return sbx_err_set(err, SBX_E_SYS, "no event loop");
+	listener_init(x);
+	r = sbx_privs_enter(SBX_PROC_PROXY, &args, &hello.features, err);
+	if (r < 0)
+		return r;
+	x->monitor = sbx_peer_new(x->base, fd, &proxy_from_monitor, x,
+	    on_monitor_end);
+	if (x->monitor == NULL)
+		return sbx_err_set(err, SBX_E_SYS, "no channel to the monitor");
+	sbx_log_to(to_monitor, x);
+	r = sbx_send_hello(x->monitor, 0, &hello, NULL);
+	return r < 0 ? sbx_err_set(err, r, "HELLO: %s", sbx_error_name(r)) : 0;
+}
+
+static int
+finish(struct proxy *x)
+{
+	sbx_log_to(NULL, NULL);
+	if (x->monitor != NULL)
+		(void)sbx_peer_flush(x->monitor, 200); /* or it is gone */
+	sbx_peer_free(x->engine);
+	sbx_peer_free(x->monitor);
+	listener_close_all(x);
+	event_base_free(x->base);
+	return x->exit_code;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct sbx_dispatch_table *const tables[] = {
+		&proxy_from_monitor, &proxy_from_engine, NULL,
+	};
+	static const struct sbx_accepts *const lists[] = { &start_list, NULL };
+	struct proxy *x = &proxy;
+	struct sbx_err err = { 0 };
+	struct sbx_chan c;
+	bool debug = argc > 1 && strncmp(argv[1], "-d", 2) == 0;
+	int r;
+
+	sbx_accepts_print(argc, argv, tables, lists);
+	if (argc > 1 && !debug)
+		return 1;
+	sbx_privs_early();
+	sbx_log_init("sbx-proxy", debug ? SBX_LOG_DEBUG : SBX_LOG_INFO);
+	sbx_chan_init(&c, CHANNEL_FD, SBX_PROC_PROXY, SBX_PROC_MONITOR);
+	r = sbx_chan_recv(&c, START_TIMEOUT_MS);
+	if (r < 0 || !sbx_accepts(&start_list, c.in->hdr.type))
+		sbx_fatal("no PROXY_START: %s", sbx_error_name(r));
+	if (prepare(x, sbx_steal_fd(&c.fd), debug, &err) < 0)
+		sbx_fatal("%s", err.msg);
+	sbx_chan_clear(&c);
+	if (event_base_dispatch(x->base) < 0)
+		sbx_fatal("the event loop failed");
+	return finish(x);
+}
