@@ -19,6 +19,12 @@
 #define SBX_MAX_JSON (16u << 20) /* one MCP message */
 #define SBX_MAX_JSON_DEPTH 64
 #define SBX_MAX_RESULT (4u << 20) /* a worker's result */
+#define SBX_MAX_ENVELOPE (256u << 10) /* a message without its arguments */
+#define SBX_MAX_REQUEST_ID 256	/* bytes of a string id or progress token */
+#define SBX_MAX_FRONT_CALLS 256	/* the front's own table, all connections */
+#define SBX_MAX_CONN_CALLS 64	/* of one connection, in that table */
+#define SBX_FRONT_OUT_MARK (1u << 20) /* unsent: requests are not read */
+#define SBX_FRONT_OUT_MAX (64u << 20) /* unsent: the connection is closed */
 #define SBX_MAX_COMMANDS (120u << 10) /* all commands/argv of one exec */
 #define SBX_SANDBOX_NPROC 500
 #define SBX_NOFILE_GAP 512	/* suite's soft NOFILE minus a sandbox's hard */

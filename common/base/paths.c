@@ -1,7 +1,9 @@
 #include "common/base/paths.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* dst = base + suffix; base must be absolute, so that a daemon and its
  * command line mean the same place from every working directory */
@@ -65,4 +67,40 @@ sbx_paths_get(uid_t uid, char *(*env)(const char *),
 	if (rt != NULL && rt[0] == '/')
 		return (path_join(p->run, rt, "/sbx", "XDG_RUNTIME_DIR", err));
 	return (path_join(p->run, p->state, "/run", "the state path", err));
+}
+
+/*
+ * Compared by device and inode, walking up from home: names can lie (links,
+ * bind mounts), inodes cannot.
+ */
+int
+sbx_copy_root_open(const char *dir, const char *home, int *ret_fd,
+    struct sbx_err *err)
+{
+	int SBX_CLEANUP(fd) fd = -1, SBX_CLEANUP(fd) up = -1;
+	struct stat want, st;
+	ino_t last_ino = 0;
+	dev_t last_dev = 0;
+
+	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd == -1 || fstat(fd, &want) == -1)
+		return (sbx_err_sys(err, "copy root %.128s", dir));
+	up = open(home != NULL ? home : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	while (up != -1 && fstat(up, &st) == 0) {
+		int next;
+
+		if (st.st_ino == want.st_ino && st.st_dev == want.st_dev)
+			return (sbx_err_set(err, SBX_E_POLICY,
+			    "%.128s holds your home directory: name a project "
+			    "directory with --copy-root", dir));
+		if (st.st_ino == last_ino && st.st_dev == last_dev)
+			break;
+		last_ino = st.st_ino;
+		last_dev = st.st_dev;
+		next = openat(up, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		sbx_close(&up);
+		up = next;
+	}
+	*ret_fd = sbx_steal_fd(&fd);
+	return (0);
 }

@@ -29,4 +29,13 @@ struct sbx_paths {
 int sbx_paths_get(uid_t uid, char *(*env)(const char *),
     struct sbx_paths *ret_paths, struct sbx_err *err);
 
+/*
+ * Open the directory below which copy tools may read for this caller.  The
+ * root directory, home (NULL: none) and the parents of home are refused: they
+ * hold credentials.  *ret_fd owned by the caller, O_PATH|O_DIRECTORY.
+ * 0, SBX_E_POLICY, SBX_E_SYS; err says why in a sentence.
+ */
+int sbx_copy_root_open(const char *dir, const char *home, int *ret_fd,
+    struct sbx_err *err);
+
 #endif

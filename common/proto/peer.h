@@ -43,21 +43,27 @@ struct sbx_peer *sbx_peer_new(struct event_base *base, int fd,
 void sbx_peer_free(struct sbx_peer *p);
 /* End from anywhere: on_end(p, error) is called from the loop, once. */
 void sbx_peer_end_later(struct sbx_peer *p, int error);
-/* Try to send all that is queued now, blocking at most timeout_ms. */
+/* Try to send all that is queued now, blocking at most timeout_ms.
+ * 0, SBX_E_TIMEOUT, SBX_E_CLOSED, and what sbx_wire_send() returns. */
 int sbx_peer_flush(struct sbx_peer *p, int timeout_ms);
 
 void *sbx_peer_ctx(const struct sbx_peer *p);
 enum sbx_proc sbx_peer_remote(const struct sbx_peer *p);
 int sbx_peer_fd(const struct sbx_peer *p);
+/* What the last record claimed to be, for the log of a violation; 0: none. */
+uint16_t sbx_peer_last_type(const struct sbx_peer *p);
 unsigned sbx_peer_state(const struct sbx_peer *p);
 void sbx_peer_set_state(struct sbx_peer *p, unsigned state);
 uint32_t sbx_peer_next_id(struct sbx_peer *p);	/* never 0 */
 
 /*
  * Send or queue (at most 4 MiB or 1,024 records queued; past that SBX_E_LIMIT
- * and the peer is ended: it does not read).  Descriptors are duplicated when
- * queued, so they stay the caller's.  0, SBX_E_CLOSED, SBX_E_LIMIT, and what
- * sbx_wire_send() returns.
+ * and the peer is ended: it does not read).  A peer that takes nothing of its
+ * queue for 30 s is ended with SBX_E_TIMEOUT; past 1 MiB or 256 records nothing
+ * is read from it either, until half of that is gone.  Descriptors are
+ * duplicated when queued, so they stay the caller's.  0, SBX_E_CLOSED (on_end
+ * follows once what the peer had sent is handled), SBX_E_LIMIT, SBX_E_RECEIVER
+ * (that peer may not get it), and what sbx_wire_send() returns.
  */
 int sbx_peer_send(struct sbx_peer *p, uint16_t type, uint32_t id,
     const void *msg, const int *fds);

@@ -52,7 +52,7 @@ enum sbx_sandbox_state {
 	SBX_SANDBOX_MAX
 };
 enum sbx_match { SBX_MATCH_ALL, SBX_MATCH_NAME, SBX_MATCH_ID, SBX_MATCH_MAX };
-enum sbx_run_state {
+enum sbx_run_phase {
 	SBX_RUN_STARTING, SBX_RUN_RUNNING, SBX_RUN_ENDED, SBX_RUN_MAX
 };
 enum sbx_copy_mode {

@@ -35,7 +35,8 @@ int sbx_wire_pair(int ret_fd[2]);
  * Encode and send one record.  fds: exactly as many as the message's row says
  * (borrowed: still the caller's afterwards); NULL when that is none.
  * flags: MSG_DONTWAIT or 0.  0, SBX_E_AGAIN, SBX_E_CLOSED, SBX_E_LIMIT,
- * SBX_E_SENDER (self may not send it), SBX_E_SYS.
+ * SBX_E_TYPE, SBX_E_SENDER (self may not send it), SBX_E_FDS (one is missing
+ * or -1), SBX_E_SYS.
  */
 int sbx_wire_send(int fd, enum sbx_proc self, uint16_t type, uint32_t id,
     const void *msg, const int *fds, int flags);
@@ -50,6 +51,22 @@ int sbx_wire_send(int fd, enum sbx_proc self, uint16_t type, uint32_t id,
 int sbx_wire_recv(int fd, enum sbx_proc self, enum sbx_proc remote,
     struct sbx_in *in, int flags);
 void sbx_in_clear(struct sbx_in *in);
+
+/*
+ * The parts of both, for peer.c, which looks at its dispatch table before it
+ * decodes and queues what cannot be sent now.  sbx_wire_take(): all checks up
+ * to the descriptor count; in->m is not set.  sbx_wire_decode(): sets in->m;
+ * SBX_E_DECODE closes the descriptors.  sbx_wire_encode(): one record, header
+ * and body, allocated, *ret_p owned by the caller; 0, SBX_E_TYPE,
+ * SBX_E_SENDER, SBX_E_LIMIT.  sbx_wire_put(): send such a record.
+ */
+int sbx_wire_take(int fd, enum sbx_proc self, enum sbx_proc remote,
+    struct sbx_in *in, int flags);
+int sbx_wire_decode(struct sbx_in *in);
+int sbx_wire_encode(enum sbx_proc self, uint16_t type, uint32_t id,
+    const void *msg, uint8_t **ret_p, size_t *ret_len);
+int sbx_wire_put(int fd, const void *record, size_t len, const int *fds,
+    int nfds, int flags);
 
 /* --- blocking client ------------------------------------------------------ */
 struct sbx_chan {

@@ -1,8 +1,14 @@
 # make bench: one JSON line a figure, never a verdict
 EXTRA_DIST += tests/bench/bench.py
 .PHONY: bench
-bench: all $(BENCH_PROGRAMS)
+bench: all $(SBX_BENCHES)
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
 		python3 $(top_srcdir)/tests/bench/bench.py
-	@for b in $(BENCH_PROGRAMS); do ./$$b || exit 1; done
-BENCH_PROGRAMS =
+	@for b in $(SBX_BENCHES); do ./$$b || exit 1; done
+SBX_BENCHES =
+
+noinst_PROGRAMS += bench_journal
+bench_journal_SOURCES = tests/bench/bench_journal.c
+bench_journal_CPPFLAGS = $(AM_CPPFLAGS)
+bench_journal_LDADD = libsbx.a
+SBX_BENCHES += bench_journal
