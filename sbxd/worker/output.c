@@ -354,7 +354,6 @@ make_view(const struct view_want *want, const struct ends *e,
 	};
 
 	view_make(want, &in, ret_view);
-	ret_view->masked += e->head.masked + e->tail.masked;
 }
 
 /* What is not in the view begins at raw line next. */
@@ -415,7 +414,7 @@ put_paged(struct call *call, const struct ask_run *st, size_t *masked,
 	    e.head.first + e.head.shown);
 	if (want.max_tokens > 0)
 		result_u64(call->res, "estimated_tokens", v.estimated_tokens);
-	*masked += v.masked;
+	*masked += e.head.masked + e.tail.masked;
 	*dropped += e.head.dropped;
 	view_clear(&v);
 	ends_clear(&e);
@@ -437,7 +436,7 @@ put_stdout(struct call *call, const struct ask_run *st,
 	if (error == 0) {
 		make_view(want, &e, &v);
 		put_out(call, want, &e, &v);
-		*masked += v.masked;
+		*masked += e.head.masked + e.tail.masked;
 		*dropped += e.head.dropped;
 		view_clear(&v);
 	}
@@ -463,7 +462,7 @@ put_stderr(struct call *call, const struct ask_run *st,
 		    v.text.data : "", v.text.len);
 		result_u64(call->res, "stderr_lines", e.head.total_lines);
 		result_bool(call->res, "stderr_truncated", v.truncated);
-		*masked += v.masked;
+		*masked += e.head.masked + e.tail.masked;
 		*dropped += e.head.dropped;
 		view_clear(&v);
 	}

@@ -13,3 +13,10 @@ EXTRA_DIST += tests/regress/test_worker.py tests/regress/worker_monitor.py
 # the monitor: its configuration; alone among fakes; the whole suite
 TESTS += tests/regress/test_sbxd_config.sh
 EXTRA_DIST += tests/regress/test_sbxd_config.sh tests/regress/config
+
+# the journal: the daemon, and `sbx journal` on any directory
+check_PROGRAMS += journal-read
+journal_read_SOURCES = tests/regress/journal_read.c sbxd/cli/cmd_journal.c \
+	sbxd/cli/cmd_journal.h
+journal_read_CPPFLAGS = $(AM_CPPFLAGS)
+journal_read_LDADD = libsbxjournal.a libsbx.a $(JSON_LIBS) $(CRYPTO_LIBS)

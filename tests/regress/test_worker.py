@@ -175,10 +175,14 @@ r = check("a large output", run("seq 1 300000"), total_lines=300000,
 t.ok(r["output"].endswith("300000\n"), "shows its end", r["output"][-80:])
 big = r["run_id"]
 
-m.override["RUN_STATE"] = None
-m.override.clear()
-start = time.monotonic()
-real_wait = m.on_exec_wait
+check("colours go", run("printf '\\033[31mred\\033[0m \\033]0;t\\a.\\n'"),
+      output="red .\n")
+check("progress shows its last state", run("printf '1%%\\r2%%\\r3%%\\nx\\r\\n'"),
+      output="3%\nx\n")
+check("repeated lines are counted", run("yes x | head -5; yes y | head -2"),
+      output="[\u00d75] x\n[\u00d72] y\n", total_lines=7)
+data = '{"a":1}\n{"a":1}\n@@ -1,3 +1,3 @@\n \n \n-x\r\n-x\r\n'
+check("data stays as it is", run("cat", stdin=data), output=data)
 
 
 def early(s, q):

@@ -20,3 +20,10 @@ TESTS += test_json
 test_json_SOURCES = tests/unit/test_json.c tests/tap.h
 test_json_CPPFLAGS = $(AM_CPPFLAGS)
 test_json_LDADD = libsbx.a
+
+check_PROGRAMS += test_view
+TESTS += test_view
+test_view_SOURCES = tests/unit/test_view.c tests/tap.h sbxd/worker/view.c \
+	sbxd/worker/view.h
+test_view_CPPFLAGS = $(AM_CPPFLAGS)
+test_view_LDADD = libsbx.a

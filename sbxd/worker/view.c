@@ -1,0 +1,299 @@
+#include "sbxd/worker/view.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* One line of the view: where its text is in the cleaned buffer. */
+struct vline {
+	size_t off, len;
+	uint64_t raw;		/* number of its first raw line in head/tail */
+	uint64_t times;		/* identical ones in a row; notice: skipped */
+	bool data;		/* part of a diff or of JSON: never folded */
+	bool notice;		/* ours, not the command's */
+};
+struct vlines {
+	struct sbx_buf text;
+	struct vline *v;
+	size_t n, size;
+	uint64_t raw;		/* raw lines so far */
+	bool diff;		/* inside a hunk */
+	bool open;		/* the last line has no newline */
+};
+
+#define VIEW_TEXT_MAX (1280u << 10)
+#define VIEW_MAX (1u << 20)
+#define BYTES_A_TOKEN 4u
+
+/* --- cleaning ------------------------------------------------------------- */
+
+/* Length of the terminal sequence at p: CSI, OSC, or two bytes; 0: none. */
+static size_t
+escape_len(const char *p, size_t n)
+{
+	size_t i;
+
+	if (n < 2 || p[0] != '\033')
+		return 0;
+	if (p[1] == '[') {
+		for (i = 2; i < n; i++)
+			if (p[i] >= 0x40 && p[i] <= 0x7e)
+				return i + 1;
+		return n;
+	}
+	if (p[1] == ']') {
+		for (i = 2; i < n; i++) {
+			if (p[i] == '\a')
+				return i + 1;
+			if (p[i] == '\033' && i + 1 < n && p[i + 1] == '\\')
+				return i + 2;
+		}
+		return n;
+	}
+	return p[1] >= 0x20 && p[1] <= 0x7e ? 2 : 0;
+}
+
+static void
+add_clean(struct sbx_buf *b, const char *p, size_t n)
+{
+	size_t i, skip, start = 0;
+
+	if (memchr(p, '\033', n) == NULL) {
+		(void)sbx_buf_add(b, p, n);
+		return;
+	}
+	for (i = 0; i < n;) {
+		skip = escape_len(p + i, n - i);
+		if (skip == 0) {
+			i++;
+			continue;
+		}
+		(void)sbx_buf_add(b, p + start, i - start);
+		i += skip;
+		start = i;
+	}
+	(void)sbx_buf_add(b, p + start, n - start);
+}
+
+/* A progress bar overwrites its line: what stood there last is what counts. */
+static const char *
+after_cr(const char *p, size_t *len)
+{
+	size_t n = *len, i;
+
+	while (n > 0 && p[n - 1] == '\r')
+		n--;
+	for (i = n; i > 0; i--)
+		if (p[i - 1] == '\r')
+			break;
+	*len = n - i;
+	return p + i;
+}
+
+/* Lines that are data: whole hunks of a diff, and what begins as JSON. */
+static bool
+is_data(struct vlines *l, const char *p, size_t n)
+{
+	if (n >= 3 && (memcmp(p, "@@ ", 3) == 0 || memcmp(p, "---", 3) == 0 ||
+	    memcmp(p, "+++", 3) == 0))
+		l->diff = true;
+	else if (n == 0 || strchr(" +-\\@", p[0]) == NULL || p[0] == '\0')
+		l->diff = false;
+	return l->diff || (n > 0 && (p[0] == '{' || p[0] == '[' ||
+	    p[0] == '"'));
+}
+
+static struct vline *
+new_line(struct vlines *l)
+{
+	if (l->n == l->size) {
+		l->size = l->size == 0 ? 256 : l->size * 2;
+		l->v = sbx_xreallocarray(l->v, l->size, sizeof(*l->v));
+	}
+	memset(&l->v[l->n], 0, sizeof(l->v[l->n]));
+	l->v[l->n].off = l->text.len;
+	l->v[l->n].raw = l->raw;
+	l->v[l->n].times = 1;
+	return &l->v[l->n++];
+}
+
+/* One raw line without its newline. */
+static void
+add_line(struct vlines *l, const char *p, size_t n)
+{
+	struct vline *v = new_line(l), *last;
+	bool data = is_data(l, p, n);
+
+	last = l->n > 1 ? &l->v[l->n - 2] : NULL;
+	v->data = data;
+	if (data)
+		(void)sbx_buf_add(&l->text, p, n);
+	else {
+		p = after_cr(p, &n);
+		add_clean(&l->text, p, n);
+	}
+	v->len = l->text.len - v->off;
+	l->raw++;
+	if (last == NULL || data || last->data || last->notice ||
+	    last->len != v->len || memcmp(l->text.data + last->off,
+	    l->text.data + v->off, v->len) != 0)
+		return;
+	last->times++;
+	l->text.len = v->off;
+	l->n--;
+}
+
+static void
+add_piece(struct vlines *l, const char *p, size_t n)
+{
+	const char *nl;
+	size_t len;
+
+	while (n > 0) {
+		nl = memchr(p, '\n', n);
+		len = nl != NULL ? (size_t)(nl - p) : n;
+		add_line(l, p, len);
+		l->open = nl == NULL;
+		len += nl != NULL;
+		p += len;
+		n -= len;
+	}
+}
+
+static void
+add_skipped(struct vlines *l, uint64_t lines)
+{
+	struct vline *v = new_line(l);
+
+	v->notice = true;
+	v->times = lines;
+	(void)sbx_buf_printf(&l->text, "... (%" PRIu64 " lines omitted)",
+	    lines);
+	v->len = l->text.len - v->off;
+}
+
+/* --- cutting -------------------------------------------------------------- */
+
+static void
+put_line(struct view *view, const struct vlines *l, size_t i)
+{
+	const struct vline *v = &l->v[i];
+
+	if (v->times > 1 && !v->notice)
+		(void)sbx_buf_printf(&view->text, "[\xc3\x97%" PRIu64 "] ",
+		    v->times);
+	(void)sbx_buf_add(&view->text, l->text.len > 0 ? l->text.data +
+	    v->off : "", v->len);
+	if (i + 1 < l->n || !l->open)
+		(void)sbx_buf_add(&view->text, "\n", 1);
+	view->shown += !v->notice;
+}
+
+static size_t
+line_cost(const struct vline *v)
+{
+	return v->len + 1 + (v->times > 1 ? 8 : 0);
+}
+
+/* Lines [0, head) and [tail, n), and between them how many are not shown. */
+static void
+put_ends(struct view *view, const struct vlines *l, size_t head, size_t tail)
+{
+	uint64_t omitted = 0;
+	size_t i;
+
+	for (i = 0; i < head; i++)
+		put_line(view, l, i);
+	if (tail > head) {
+		for (i = head; i < tail; i++)
+			omitted += l->v[i].times;
+		(void)sbx_buf_printf(&view->text, "... (%" PRIu64
+		    " lines omitted)\n", omitted);
+		view->truncated = true;
+		if (view->raw_before_cut > l->v[head].raw)
+			view->raw_before_cut = l->v[head].raw;
+	}
+	for (i = tail; i < l->n; i++)
+		put_line(view, l, i);
+}
+
+/*
+ * How much of both ends fits: at most `lines` lines and `bytes` bytes.  Two
+ * thirds of the bytes go to the end of what failed, half of them else.
+ */
+static void
+choose(const struct vlines *l, uint64_t lines, size_t bytes, bool failed,
+    size_t *ret_head, size_t *ret_tail)
+{
+	size_t head = 0, tail = l->n, used = 0;
+	size_t most = failed ? bytes / 3 : bytes / 2;
+	uint64_t first = lines / 2;
+
+	while (head < l->n && head < first &&
+	    used + line_cost(&l->v[head]) <= most)
+		used += line_cost(&l->v[head++]);
+	while (tail > head && l->n - tail < lines - head &&
+	    used + line_cost(&l->v[tail - 1]) <= bytes)
+		used += line_cost(&l->v[--tail]);
+	/* What the end left over goes to the begin. */
+	while (head < tail && head + (l->n - tail) < lines &&
+	    used + line_cost(&l->v[head]) <= bytes)
+		used += line_cost(&l->v[head++]);
+	*ret_head = head;
+	*ret_tail = tail;
+}
+
+static void
+cut(const struct view_want *want, const struct vlines *l, struct view *view)
+{
+	uint64_t lines = want->mode == VIEW_FULL ? UINT64_MAX :
+	    want->max_lines;
+	size_t bytes = VIEW_MAX - 4096, head, tail;
+
+	if (want->max_tokens > 0) {
+		lines = UINT64_MAX;
+		if (want->max_tokens < bytes / BYTES_A_TOKEN)
+			bytes = want->max_tokens * BYTES_A_TOKEN;
+	}
+	if (want->mode == VIEW_ERROR_ONLY && want->max_tokens == 0) {
+		head = 0;
+		tail = l->n > lines ? l->n - lines : 0;
+	} else
+		choose(l, lines, bytes, want->failed, &head, &tail);
+	put_ends(view, l, head, tail);
+}
+
+void
+view_make(const struct view_want *want, const struct view_in *in,
+    struct view *ret_view)
+{
+	struct vlines l = { 0 };
+
+	memset(ret_view, 0, sizeof(*ret_view));
+	sbx_buf_init(&ret_view->text, VIEW_MAX);
+	sbx_buf_init(&l.text, VIEW_TEXT_MAX);
+	ret_view->raw_before_cut = UINT64_MAX;
+	add_piece(&l, in->head, in->head_len);
+	if (in->skipped_lines > 0) {
+		ret_view->truncated = true;
+		ret_view->raw_before_cut = l.raw;
+		add_skipped(&l, in->skipped_lines);
+	}
+	add_piece(&l, in->tail, in->tail_len);
+	if (want->mode == VIEW_ERROR_ONLY && !want->failed) {
+		ret_view->truncated = l.n > 0;
+		ret_view->raw_before_cut = l.n > 0 ? 0 : UINT64_MAX;
+	} else
+		cut(want, &l, ret_view);
+	if (ret_view->raw_before_cut == UINT64_MAX)
+		ret_view->raw_before_cut = l.raw;
+	ret_view->estimated_tokens = ret_view->text.len == 0 ? 0 :
+	    (ret_view->text.len + BYTES_A_TOKEN - 1) / BYTES_A_TOKEN;
+	sbx_buf_clear(&l.text);
+	free(l.v);
+}
+
+void
+view_clear(struct view *v)
+{
+	sbx_buf_clear(&v->text);
+}
