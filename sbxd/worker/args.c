@@ -1,3 +1,10 @@
+/*
+ * Arguments against a tool's schema.  The text comes from a client and may be
+ * anything: it is scanned before json-c sees it, each error names the argument
+ * and how to mend it (a model reads that, and calls again), and foreign text
+ * in a message is escaped and cut.
+ */
+
 #include "sbxd/worker/args.h"
 
 #include <inttypes.h>
@@ -85,6 +92,7 @@ static const struct {
 	{ "maxProperties", ARGS_OBJECT, true },
 };
 
+/* A keyword that bounds a value, where it fits the argument's type. */
 static bool
 set_bound(struct args_prop *p, const char *key, struct json_object *v)
 {
@@ -113,6 +121,8 @@ is_strings(struct json_object *v)
 	    strcmp(json_object_get_string(type), "string") == 0;
 }
 
+/* One keyword of an argument; false: not one that is enforced here, and one
+ * that is only shown would be a promise without anybody behind it. */
 static bool
 set_keyword(struct args_prop *p, const char *key, struct json_object *v)
 {
@@ -166,6 +176,7 @@ compile_prop(struct args_prop *p, const char *name, struct json_object *v,
 	return 0;
 }
 
+/* NULL when the schema has no such argument. */
 static struct args_prop *
 prop_find(const struct args_schema *s, const char *name)
 {
@@ -275,6 +286,8 @@ distance(const char *a, const char *b)
 	return row[n];
 }
 
+/* The argument that was meant: a usual other name, else the nearest by
+ * letters, at most three away. */
 static const char *
 nearest(const struct args_schema *s, const char *name)
 {
@@ -326,6 +339,7 @@ bad_unknown(const struct args_schema *s, const char *name, struct result *res)
 		return bad(res, "unknown_argument",
 		    "Unknown argument \"%s\": %s takes none.", vis,
 		    s->tool->name);
+	/* All names: the next try should not have to guess. */
 	return bad(res, "unknown_argument", near != NULL ?
 	    "Unknown argument \"%s\": did you mean \"%s\"? %s takes: %s." :
 	    "Unknown argument \"%s\".%.0s %s takes: %s.", vis, near,
@@ -356,6 +370,7 @@ check_unknown(const struct args_schema *s, const char *name,
 
 /* --- checking ------------------------------------------------------------- */
 
+/* The mend depends on what came: a quoted number, a bare string for a list. */
 static int
 bad_type(const struct args_prop *p, struct json_object *v, struct result *res)
 {
@@ -376,6 +391,7 @@ bad_type(const struct args_prop *p, struct json_object *v, struct result *res)
 	    types[p->type].noun, json_type_to_name(json_object_get_type(v)));
 }
 
+/* Value, length or number of items, by type. */
 static int
 check_bounds(const struct args_prop *p, int64_t v, const char *unit,
     struct result *res)
@@ -391,6 +407,7 @@ check_bounds(const struct args_prop *p, int64_t v, const char *unit,
 	    v);
 }
 
+/* What becomes a C string on its way must not end early there. */
 static int
 check_nul(const struct args_prop *p, struct json_object *v, struct result *res)
 {
@@ -485,6 +502,7 @@ check_object(const struct args_prop *p, struct json_object *v,
 	return 0;
 }
 
+/* Of scanned text only.  Owned by the caller; NULL also for a lone null. */
 static struct json_object *
 parse(const char *text, size_t len)
 {
@@ -565,6 +583,8 @@ check_prop(const struct args_prop *p, struct args *a, struct json_object *v,
 	abort();
 }
 
+/* Unknown ones first: a misspelt name is the better answer than the missing
+ * argument that it leaves. */
 static int
 check_all(struct args *a, struct result *res)
 {
@@ -630,6 +650,7 @@ args_clear(struct args *a)
 
 /* --- reading -------------------------------------------------------------- */
 
+/* Borrowed: the argument, else its default, else NULL. */
 static struct json_object *
 value(const struct args *a, const char *name)
 {

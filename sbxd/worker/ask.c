@@ -1,3 +1,12 @@
+/*
+ * The worker's half of the conversation with the monitor.  It is strictly one
+ * question, one answer; whatever does not fit is a channel that cannot be
+ * trusted to be in step, and the worker ends rather than take one answer for
+ * another's.  What an answer says is copied out, checked for what the tools
+ * rely on (an id's form, an enum's range), since the record it came in is
+ * gone with the next one.
+ */
+
 #include "sbxd/worker/ask.h"
 
 #include <string.h>
@@ -24,6 +33,7 @@ ask_clear(struct ask *a)
 	sbx_chan_clear(&a->chan);
 }
 
+/* From here on every ask fails; a refusal by policy is no such error. */
 static int
 broken(struct ask *a, int error)
 {
@@ -59,6 +69,7 @@ answer(struct ask *a, int error, uint16_t want)
 	return SBX_E_POLICY;
 }
 
+/* One question, one answer of type want. */
 static int
 call(struct ask *a, uint16_t type, const void *msg, const int *fds,
     int timeout_ms, uint16_t want)
@@ -158,6 +169,7 @@ sb_list(struct ask *a, const char *container,
 	size_t n = 0;
 	int error;
 
+	/* The first answer comes by its id, the rest must have the same. */
 	*ret_n = 0;
 	if (a->broken)
 		return SBX_E_STATE;
@@ -241,6 +253,7 @@ take_run(const struct sbx_run_state *m, struct ask_run *ret_run)
 	return 0;
 }
 
+/* The answer of EXEC_WAIT and EXEC_KILL must be about the run asked for. */
 static int
 run_state(struct ask *a, int error, const char *run, struct ask_run *ret_run)
 {

@@ -17,7 +17,7 @@
 #include "common/proto/accepts.h"
 #include "common/proto/wire.h"
 
-#define ASK_MS 20000		/* the monitor gives up after 15 s, and says so */
+#define ASK_MS 20000	/* the monitor gives up after 15 s, and says so */
 #define ASK_CREATE_MS 40000	/* a sandbox that starts on a busy machine */
 
 extern const struct sbx_accepts worker_from_monitor;

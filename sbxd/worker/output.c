@@ -1,3 +1,10 @@
+/*
+ * From stored segments to lines, pages and views.  The monitor answers with a
+ * descriptor for one segment at a time; a walk goes over them, a cutter makes
+ * lines of the bytes, and a page keeps those that were asked for.  Nothing is
+ * read into memory but what is shown.
+ */
+
 #include "sbxd/worker/output.h"
 
 #include <inttypes.h>
@@ -297,6 +304,11 @@ struct ends {
 	struct output_page head, tail;
 };
 
+/*
+ * A page holds OUTPUT_PAGE_BYTES.  What is longer gets a second one for its
+ * last bytes; `late` is where that begins, so that it does not fill up before
+ * the end.
+ */
 static int
 ends_get(struct call *call, const char *run, enum sbx_stream stream,
     uint64_t bytes, struct ends *e)
@@ -323,6 +335,7 @@ ends_clear(struct ends *e)
 	output_page_clear(&e->tail);
 }
 
+/* How the arguments want it. */
 static struct view_want
 wanted(struct call *call, bool failed)
 {
@@ -444,6 +457,7 @@ put_stdout(struct call *call, const struct ask_run *st,
 	return error;
 }
 
+/* Its end is what matters: paging is for stdout, read_output for the rest. */
 static int
 put_stderr(struct call *call, const struct ask_run *st,
     const struct view_want *want, size_t *masked, uint64_t *dropped)

@@ -1,3 +1,8 @@
+/*
+ * JSON as it comes, without a tree: results are up to megabytes of output, and
+ * most calls have small ones that should cost little.
+ */
+
 #include "sbxd/worker/result.h"
 
 #include <inttypes.h>
@@ -8,7 +13,7 @@
 #include "common/base/limits.h"
 #include "common/base/mask.h"
 
-#define MAX_DEPTH 8
+#define MAX_DEPTH 8	/* of our own objects; the deepest has 4 */
 
 void
 result_init(struct result *r)

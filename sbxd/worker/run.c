@@ -1,3 +1,9 @@
+/*
+ * Runs: from arguments to EXEC_START, the wait, and the result that a model
+ * reads.  The run is the monitor's from the start on; a worker that dies loses
+ * nothing of it but the answer.
+ */
+
 #include "sbxd/worker/run.h"
 
 #include <inttypes.h>
@@ -59,6 +65,7 @@ run_spec_make(const char *container, const char *cwd,
 	return error;
 }
 
+/* Strings of a checked list, as arguments of the command. */
 static int
 add_list(struct run_spec *s, struct json_object *list)
 {
@@ -72,6 +79,7 @@ add_list(struct run_spec *s, struct json_object *list)
 	return error;
 }
 
+/* Exactly one of commands and argv. */
 static int
 spec_argv(struct call *call, struct run_spec *s)
 {
@@ -112,6 +120,7 @@ spec_argv(struct call *call, struct run_spec *s)
 	return SBX_E_SYNTAX;
 }
 
+/* NAME=value for each member. */
 static int
 spec_env(struct call *call, struct run_spec *s)
 {
@@ -245,6 +254,7 @@ run_foreground(struct call *call, const struct run_spec *s, bool *ret_over)
 
 /* --- showing it ----------------------------------------------------------- */
 
+/* Ended from outside: its wait status says nothing of the command. */
 static bool
 killed_by_us(const struct ask_run *st)
 {

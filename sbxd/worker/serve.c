@@ -64,6 +64,7 @@ find_tool(const char *name)
 	return sbx_tool_find(name, strlen(name));
 }
 
+/* A dozen names: a linear search is as good as any. */
 static struct served *
 find_served(const char *name)
 {

@@ -20,6 +20,7 @@ tool_sandbox_exec(struct call *call)
 	return error == SBX_E_SYNTAX ? 0 : error;
 }
 
+/* Without a timeout of its own a job has none: the server's is for calls. */
 int
 tool_sandbox_exec_background(struct call *call)
 {

@@ -1,4 +1,7 @@
-/* Making, finding and ending sandboxes. */
+/*
+ * Making, finding and ending sandboxes.  All of it is the monitor's to do and
+ * to refuse; here it becomes arguments and results.
+ */
 
 #include <string.h>
 
@@ -51,6 +54,7 @@ tool_sandbox_initialize(struct call *call)
 	return 0;
 }
 
+/* Whether there is work to lose, the monitor decides: it has the baseline. */
 int
 tool_sandbox_stop(struct call *call)
 {
@@ -69,6 +73,10 @@ tool_sandbox_stop(struct call *call)
 	return 0;
 }
 
+/*
+ * The arguments are looked at before there is a sandbox.  Gone afterwards in
+ * any case: stopped here, or by the monitor when this call breaks off.
+ */
 int
 tool_run_container_and_exec(struct call *call)
 {

@@ -1,3 +1,9 @@
+/*
+ * What a tool shows of output: the whole text is cut into lines, each cleaned
+ * and compared with the one before, and then as many as are wanted are taken
+ * from both ends.  Linear in the text.
+ */
+
 #include "sbxd/worker/view.h"
 
 #include <inttypes.h>

@@ -87,11 +87,11 @@
 #define SCHEMA_COMMANDS                                                  \
 	SCHEMA("commands": {"type": "array", "minItems": 1,              \
 	    "maxItems": 512, "items": {"type": "string"},                \
-	    "description": "bash commands, run in order in one shell; stops at the first that fails."})
+	    "description": "bash, one shell; stops at the first failure."})
 #define SCHEMA_ARGV                                                      \
 	SCHEMA("argv": {"type": "array", "minItems": 1,                  \
 	    "maxItems": 1024, "items": {"type": "string"},               \
-	    "description": "One program and its arguments, no shell. Instead of commands."})
+	    "description": "Instead: a program and arguments, no shell."})
 #define SCHEMA_PLACE                                                     \
 	SCHEMA("working_dir": {"type": "string", "maxLength": 4095,      \
 	    "default": "/workspace"},                                   \
@@ -101,7 +101,7 @@
 #define SCHEMA_TIMEOUT                                                   \
 	SCHEMA("timeout": {"type": "integer", "minimum": 0,              \
 	    "maximum": 86400, "default": 0,                              \
-	    "description": "Seconds until it is killed; 0: the server's default."})
+	    "description": "Seconds; 0: the server's default."})
 #define SCHEMA_STDIN                                                     \
 	SCHEMA("stdin": {"type": "string",                               \
 	    "description": "Text given on standard input."})

@@ -41,7 +41,7 @@
 #define IMAGE_IN                                                         \
 	SCHEMA("image": {"type": "string", "minLength": 1,               \
 	    "maxLength": 255, "description":                             \
-	    "host (this machine's programs, read-only), a stored image's name or digest."})
+	    "host: this machine's programs, read-only."})
 
 const struct sbx_tool sbx_tools_lifecycle[] = {
 	{
