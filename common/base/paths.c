@@ -69,38 +69,63 @@ sbx_paths_get(uid_t uid, char *(*env)(const char *),
 	return (path_join(p->run, p->state, "/run", "the state path", err));
 }
 
+static bool
+same_dir(const struct stat *a, const struct stat *b)
+{
+	return (a->st_ino == b->st_ino && a->st_dev == b->st_dev);
+}
+
+/*
+ * Is want the directory at or one of its parents?  at: owned, closed here.
+ * 1, 0, or -1 when the walk could not be finished.
+ */
+static int
+on_the_way_up(int at, const struct stat *want)
+{
+	struct stat st, last = { 0 };
+	int next;
+
+	while (at != -1 && fstat(at, &st) == 0) {
+		if (same_dir(&st, want) || same_dir(&st, &last)) {
+			sbx_close(&at);
+			return (same_dir(&st, want));
+		}
+		last = st;
+		next = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		sbx_close(&at);
+		at = next;
+	}
+	sbx_close(&at);
+	return (-1);
+}
+
 /*
  * Compared by device and inode, walking up from home: names can lie (links,
- * bind mounts), inodes cannot.
+ * bind mounts), inodes cannot.  A home that is not there has no contents to
+ * lose, but / holds everybody's.
  */
 int
 sbx_copy_root_open(const char *dir, const char *home, int *ret_fd,
     struct sbx_err *err)
 {
-	int SBX_CLEANUP(fd) fd = -1, SBX_CLEANUP(fd) up = -1;
-	struct stat want, st;
-	ino_t last_ino = 0;
-	dev_t last_dev = 0;
+	int SBX_CLEANUP(fd) fd = -1;
+	struct stat want, root;
+	int at, r = 0;
 
 	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd == -1 || fstat(fd, &want) == -1)
+	if (fd == -1 || fstat(fd, &want) == -1 || stat("/", &root) == -1)
 		return (sbx_err_sys(err, "copy root %.128s", dir));
-	up = open(home != NULL ? home : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	while (up != -1 && fstat(up, &st) == 0) {
-		int next;
-
-		if (st.st_ino == want.st_ino && st.st_dev == want.st_dev)
-			return (sbx_err_set(err, SBX_E_POLICY,
-			    "%.128s holds your home directory: name a project "
-			    "directory with --copy-root", dir));
-		if (st.st_ino == last_ino && st.st_dev == last_dev)
-			break;
-		last_ino = st.st_ino;
-		last_dev = st.st_dev;
-		next = openat(up, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-		sbx_close(&up);
-		up = next;
-	}
+	at = open(home != NULL ? home : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (at != -1)
+		r = on_the_way_up(at, &want);
+	if (r == -1)
+		return (sbx_err_set(err, SBX_E_POLICY,
+		    "%.128s could not be compared with your home directory",
+		    dir));
+	if (r == 1 || same_dir(&want, &root))
+		return (sbx_err_set(err, SBX_E_POLICY,
+		    "%.128s holds your home directory: name a project "
+		    "directory with --copy-root", dir));
 	*ret_fd = sbx_steal_fd(&fd);
 	return (0);
 }

@@ -145,6 +145,7 @@ component_start(struct component *c)
 	    component_end);
 	c->alive = r == 0;
 	c->pid = 0;
+	c->reason[0] = '\0';
 	component_set_state(c, COMP_STARTING);
 	if (rows[c->proc].first != NULL && rows[c->proc].first(c) != 0)
 		component_fail(c, "its first message could not be sent");
@@ -239,6 +240,7 @@ component_hello(struct sbx_peer *p, struct sbx_in *in)
 	(void)snprintf(pid, sizeof(pid), "%d", (int)c->pid);
 	sbx_peer_set_state(p, ST_READY);
 	component_set_state(c, COMP_READY);
+	c->reason[0] = '\0';
 	log_info("%s is up pid=%s features=%s", sbx_proc_name(c->proc), pid,
 	    features);
 	journal_add(c->m, &(struct record){ .op = "component_start" },
@@ -405,7 +407,8 @@ component_exited(struct component *c, uint32_t instance, int status)
 	if (instance != c->instance || !c->alive)
 		return;
 	c->alive = false;
-	if (c->reason[0] == '\0' || c->state != COMP_ENDING)
+	/* a violation or a missed deadline says more than how it was ended */
+	if (c->reason[0] == '\0')
 		(void)snprintf(c->reason, sizeof(c->reason), "%s",
 		    log_status(status, text, sizeof(text)));
 	component_check_dead(c);

@@ -11,8 +11,9 @@ TESTS += tests/regress/test_worker.py
 EXTRA_DIST += tests/regress/test_worker.py tests/regress/worker_monitor.py
 
 # the monitor: its configuration; alone among fakes; the whole suite
-TESTS += tests/regress/test_sbxd_config.sh
-EXTRA_DIST += tests/regress/test_sbxd_config.sh tests/regress/config
+TESTS += tests/regress/test_sbxd_config.sh tests/regress/test_sbxd_hub.py
+EXTRA_DIST += tests/regress/test_sbxd_config.sh tests/regress/config \
+	tests/regress/test_sbxd_hub.py tests/lib/fakehub.py
 
 # the journal: the daemon, and `sbx journal` on any directory
 check_PROGRAMS += journal-read
