@@ -5,6 +5,7 @@ what a tool makes of commands and output is tested as it is.
 import json
 import os
 import pwd
+import re
 import select
 import subprocess
 import sys
@@ -30,6 +31,52 @@ def tools():
     out = subprocess.run([os.path.join(BUILD, "tools-dump")], check=True,
                          capture_output=True, timeout=20).stdout
     return {t["name"]: t for t in map(json.loads, out.splitlines())}
+
+
+TYPES = {"object": dict, "array": list, "string": str, "boolean": bool,
+         "null": type(None)}
+
+
+def is_type(v, name):
+    if name == "number":
+        return isinstance(v, (int, float)) and not isinstance(v, bool)
+    if name == "integer":
+        return is_type(v, "number") and v == int(v)
+    return isinstance(v, TYPES[name])
+
+
+def fits(v, s, where="result"):
+    """Check v against schema s: the keywords that the tools use, and no
+    other (JSON Schema, draft 2020-12).  What is wrong, or None."""
+    for key, arg in s.items():
+        bad = None
+        if key == "type":
+            names = arg if isinstance(arg, list) else [arg]
+            bad = not any(is_type(v, n) for n in names)
+        elif key == "enum":
+            bad = v not in arg
+        elif key == "const":
+            bad = v != arg
+        elif key == "pattern":
+            bad = isinstance(v, str) and not re.search(arg, v)
+        elif key == "required" and isinstance(v, dict):
+            bad = [n for n in arg if n not in v]
+        elif key == "additionalProperties" and isinstance(v, dict):
+            bad = [n for n in v if n not in s["properties"]]
+        elif key == "properties" and isinstance(v, dict):
+            bad = [w for w in (fits(v[n], arg[n], where + "." + n)
+                               for n in v if n in arg) if w]
+        elif key == "items" and isinstance(v, list):
+            bad = [w for w in (fits(x, arg, where + "[]") for x in v) if w]
+        elif key == "if":
+            then = s["then"] if fits(v, arg) is None else s["else"]
+            bad = fits(v, then, where)
+        elif key not in ("required", "additionalProperties", "properties",
+                         "items", "then", "else", "description"):
+            bad = "unknown keyword"
+        if bad:
+            return "%s: %s: %r" % (where, key, bad)
+    return None
 
 
 def unprivileged():
@@ -182,9 +229,12 @@ class Monitor:
         assert all(b >= 0x20 for b in text), "raw control character"
         assert m.id == 7, "id of another call"
         assert (r.get("status") == "error") == bool(m["is_error"])
-        if tool in self.tools and jsonschema is not None:
-            jsonschema.Draft202012Validator(
-                self.tools[tool]["output"]).validate(r)
+        if tool in self.tools:
+            schema = self.tools[tool]["output"]
+            wrong = fits(r, schema)
+            assert wrong is None, wrong
+            if jsonschema is not None:
+                jsonschema.Draft202012Validator(schema).validate(r)
             self.checked += 1
         return r, bool(m["is_error"])
 
