@@ -181,6 +181,7 @@ copy_recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
 		    why != NULL ? why : "");
 		return;
 	}
+	w->ask.deadline_ns = sbx_mono_ns() + ASK_S * S_NS;
 	if (engine == NULL || copy_run(c, engine) != 0) {
 		copy_fail(c, EIO, "the copy could not be started");
 		copy_finish(c);
@@ -263,7 +264,6 @@ copy_start(struct monitor *m, struct worker *w, const struct sbx_copy_in *q,
 	c->list_fd = list_fd;
 	c->root_fd = fcntl(w->call->session->root_fd, F_DUPFD_CLOEXEC, 3);
 	memcpy(w->ask.container, sb->id, sizeof(sb->id));
-	w->ask.deadline_ns = sbx_mono_ns() + ASK_S * S_NS;
 	tick_arm(m);
 	journal_cross(m, w, copy_recorded, &(struct record){ .op = "copy_in",
 	    .phase = "start", .who = c->who, .container = c->container,

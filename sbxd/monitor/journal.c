@@ -16,6 +16,7 @@
 
 #define FIELDS_MAX 24576
 #define VALUE_MAX 4096
+#define COMMIT_S 10		/* a crossing waits for its record no longer */
 
 bool
 journal_up(const struct monitor *m, const char **ret_why)
@@ -106,6 +107,7 @@ journal_cross(struct monitor *m, struct worker *w,
 		w->ask.back = SBX_PROC_JOURNALD;
 		w->ask.back_id = ++m->next_id;
 		w->ask.then = then;
+		w->ask.deadline_ns = sbx_mono_ns() + COMMIT_S * S_NS;
 		va_start(ap, r);
 		res = journal_send(m, w->ask.back_id, r,
 		    r->flags | SBX_JOURNAL_DURABLE, ap);
@@ -116,6 +118,19 @@ journal_cross(struct monitor *m, struct worker *w,
 		why = sbx_error_name(res);
 	}
 	then(m, w, NULL, why);
+}
+
+void
+journal_foreign(struct monitor *m, const struct principal *who,
+    const char *what, const char *id)
+{
+	uint64_t now = sbx_mono_ns();
+
+	if (now - m->foreign_ns < S_NS)
+		return;
+	m->foreign_ns = now;
+	journal_add(m, &(struct record){ .op = "policy_refusal", .who = who,
+	    .code = 1 }, "what", what, "id", id, NULL);
 }
 
 /* Same as journal_add() for a record of ours, but with an answer. */

@@ -210,6 +210,13 @@ struct copy {
 };
 #define MAX_COPIES SBX_MAX_CALLS
 
+/* A directory, whatever it is called. */
+struct dir_id {
+	dev_t dev;
+	ino_t ino;
+};
+#define MAX_HOMES 256
+
 struct monitor {
 	struct event_base *base;
 	struct sbx_conf conf;
@@ -221,6 +228,8 @@ struct monitor {
 	int fd_in, fd_out;		/* the stdio client's, else -1 */
 	int fd_root;			/* copy root of stdio, else -1 */
 	char root_reason[256];		/* why there is none */
+	struct dir_id homes[MAX_HOMES];	/* no client's copy root */
+	size_t nhomes;
 	char socket[112];		/* what getsockname says of the listener */
 	uid_t uid, front_uid;
 	gid_t gid;
@@ -234,7 +243,7 @@ struct monitor {
 	char journal_reason[256];
 	uint64_t journal_lost;
 	uint32_t suite_start_id, suite_end_id; /* JOURNAL_DONE awaited */
-	uint64_t suite_start_by_ns, busy_ns;
+	uint64_t suite_start_by_ns, busy_ns, foreign_ns;
 	/* tables */
 	struct principal principals[SBX_MAX_PRINCIPALS];
 	struct session sessions[SBX_MAX_CONNECTIONS + 1];
@@ -311,6 +320,9 @@ void journal_cross(struct monitor *m, struct worker *w,
     const char *), const struct record *r, ...) __attribute__((sentinel));
 /* The suite's own first and last record; the id for JOURNAL_DONE, 0: lost. */
 uint32_t journal_suite(struct monitor *m, const char *op, int32_t code);
+/* Somebody named what is another's: recorded at a bounded rate. */
+void journal_foreign(struct monitor *m, const struct principal *who,
+    const char *what, const char *id);
 bool journal_up(const struct monitor *m, const char **ret_why);
 
 /* --- principal.c ------------------------------------------------------------ */
@@ -339,6 +351,8 @@ struct sandbox *policy_sandbox(struct monitor *m, const struct principal *p,
     const char *id);
 struct run *policy_run(struct monitor *m, const struct principal *p,
     const char *id);
+/* May a client copy from below this directory? */
+bool policy_copy_root(const struct monitor *m, int fd);
 /* argv, env, cwd of an exec; NULL or what is wrong with them. */
 const char *policy_exec(const struct sbx_exec_start *e);
 
@@ -392,6 +406,7 @@ struct sandbox *sandbox_resolve(struct monitor *m, const struct principal *p,
     const char *ref);
 void sandbox_stop(struct monitor *m, struct sandbox *sb, const char *reason);
 void sandbox_call_ended(struct monitor *m, struct call *c, bool undo);
+void sandbox_unwanted(struct monitor *m, const char *id);
 void sandbox_run_ended(struct monitor *m, struct sandbox *sb);
 void sandbox_baseline(struct sandbox *sb, const char *dest, uint64_t wall_ns);
 void sandbox_tick(struct monitor *m, uint64_t now_ns);

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /*
  * Who may do what.  Decided here, on this side, from what the monitor itself
@@ -113,7 +114,11 @@ policy_sandbox(struct monitor *m, const struct principal *p, const char *id)
 {
 	struct sandbox *sb = sandbox_find(m, id);
 
-	return (sb != NULL && sb->who == p ? sb : NULL);
+	if (sb != NULL && sb->who != p) {
+		journal_foreign(m, p, "sandbox", id);
+		sb = NULL;
+	}
+	return (sb);
 }
 
 struct run *
@@ -121,7 +126,28 @@ policy_run(struct monitor *m, const struct principal *p, const char *id)
 {
 	struct run *r = run_find(m, id);
 
-	return (r != NULL && r->who == p ? r : NULL);
+	if (r != NULL && r->who != p) {
+		journal_foreign(m, p, "run", id);
+		r = NULL;
+	}
+	return (r);
+}
+
+/* Not the root directory, a home, or a parent of one: those hold credentials.
+ * Which ones are was found out before the cage (setup.c). */
+bool
+policy_copy_root(const struct monitor *m, int fd)
+{
+	struct stat st;
+	size_t i;
+
+	if (fstat(fd, &st) == -1 || !S_ISDIR(st.st_mode))
+		return (false);
+	for (i = 0; i < m->nhomes; i++)
+		if (m->homes[i].ino == st.st_ino &&
+		    m->homes[i].dev == st.st_dev)
+			return (false);
+	return (true);
 }
 
 static bool

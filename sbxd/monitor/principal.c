@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -168,10 +167,7 @@ session_free(struct monitor *m, struct session *s)
 int
 session_root(struct monitor *m, struct session *s, int fd)
 {
-	struct stat st;
-
-	(void)m;
-	if (fstat(fd, &st) == -1 || !S_ISDIR(st.st_mode) || s->root_fd != -1) {
+	if (s->root_fd != -1 || !policy_copy_root(m, fd)) {
 		sbx_close(&fd);
 		return (SBX_E_POLICY);
 	}

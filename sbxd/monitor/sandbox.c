@@ -100,6 +100,17 @@ create_recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
 		return;
 	}
 	sb->sent = true;
+	w->ask.deadline_ns = sbx_mono_ns() + CREATE_S * S_NS;
+}
+
+/* Its maker does not wait any longer. */
+void
+sandbox_unwanted(struct monitor *m, const char *id)
+{
+	struct sandbox *sb = sandbox_find(m, id);
+
+	if (sb != NULL)
+		sandbox_stop(m, sb, "it came too late");
 }
 
 static const char *
@@ -157,7 +168,6 @@ sandbox_create(struct monitor *m, struct worker *w,
 	TAILQ_INSERT_HEAD(&m->sandboxes, sb, link);
 	m->nsandboxes++;
 	memcpy(w->ask.container, sb->id, sizeof(sb->id));
-	w->ask.deadline_ns = sbx_mono_ns() + CREATE_S * S_NS;
 	journal_cross(m, w, create_recorded, &(struct record){
 	    .op = "sandbox_create", .phase = "start", .who = sb->who,
 	    .container = sb->id }, "tool", w->call->tool, "image", sb->image,

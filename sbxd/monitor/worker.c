@@ -277,15 +277,26 @@ worker_all_gone(struct monitor *m)
 	}
 }
 
-/* What may still come of it is not wanted any more. */
+/*
+ * What may still come of it is not wanted any more.  A recorder that is there
+ * and silent is replaced; a silent journald may wait for its disk, which
+ * another one would do as well.
+ */
 static void
 ask_late(struct monitor *m, struct worker *w)
 {
-	struct sandbox *sb = sandbox_find(m, w->ask.container);
 	struct run *r = run_find(m, w->ask.run);
 
-	if (w->ask.type == SBX_MSG_SB_CREATE && sb != NULL)
-		sb->doomed = true;
+	if (w->ask.back_id != 0 && w->ask.back == SBX_PROC_RECORDER)
+		component_fail(&m->comps[SBX_PROC_RECORDER],
+		    "it did not answer in time");
+	if (w->ask.back_id != 0 && w->ask.back == SBX_PROC_JOURNALD) {
+		w->ask.back_id = 0;
+		w->ask.then(m, w, NULL, "the journal did not commit in time");
+		return;
+	}
+	if (w->ask.type == SBX_MSG_SB_CREATE)
+		sandbox_unwanted(m, w->ask.container);
 	if (w->ask.type == SBX_MSG_EXEC_START && r != NULL)
 		run_kill(m, r, SBX_EXIT_KILLED);
 	ask_refuse(w, "timeout", "Retry.", "the suite did not answer in time");

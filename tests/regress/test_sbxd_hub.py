@@ -390,6 +390,9 @@ def test_principals():
                f"SB_LIST {ref!r} shows nothing of another", m)
         ok(h.ask(w, "RUN_LIST", max=100)["count"] == 0,
            "RUN_LIST shows nothing of another")
+        r = [r for r in h.records if r["op"] == "policy_refusal"]
+        ok(len(r) == 1 and r[0]["principal"] == "uid:1002",
+           "trying is recorded, at a bounded rate", r)
         w = h.begin(a)
         m = h.ask(w, "SB_LIST")
         item = h.named("SB_ITEM")[-1]
@@ -761,6 +764,14 @@ def test_copy():
         have = len(h.seen)
         copy(h, w, box)
         ok(answer(h, w, have)["code"] == "no_copy_root", "a root is a directory")
+        for path in ("/", "/root", "/home"):
+            bad = os.open(path, os.O_PATH)
+            h.peers["front"].send("FRONT_ROOT", 0, [bad], principal=a)
+            h.settle(0.05)
+            have = len(h.seen)
+            copy(h, w, box)
+            ok(answer(h, w, have)["code"] == "no_copy_root",
+               f"{path} is nobody's root")
         h.peers["front"].send("FRONT_ROOT", 0, [root], principal=a)
         h.settle(0.05)
         have = len(h.seen)
