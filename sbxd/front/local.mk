@@ -1,1 +1,24 @@
-# sbxd/front
+# sbxd-front: MCP with the clients
+FRONT_TOOLS = sbxd/front/tools/list.c sbxd/front/tools/schema.h \
+	sbxd/front/tools/tools.h sbxd/front/tools/tools_copy.c \
+	sbxd/front/tools/tools_exec.c sbxd/front/tools/tools_lifecycle.c
+# all but main(): also linked by the fuzz target
+FRONT_CORE = \
+	sbxd/front/calls.c sbxd/front/calls.h \
+	sbxd/front/conn.c sbxd/front/conn.h sbxd/front/conn_io.c \
+	sbxd/front/from_monitor.c sbxd/front/front.c sbxd/front/front.h \
+	sbxd/front/instructions.c sbxd/front/listen.c \
+	sbxd/front/member.c sbxd/front/member.h \
+	sbxd/front/methods.h sbxd/front/methods_base.c \
+	sbxd/front/methods_resources.c \
+	sbxd/front/methods_tools.c sbxd/front/methods_tools.h \
+	sbxd/front/reply.c sbxd/front/reply.h \
+	sbxd/front/revs.c sbxd/front/revs.h \
+	sbxd/front/rpc.c sbxd/front/rpc.h \
+	sbxd/front/to_monitor.c
+pkglibexec_PROGRAMS += sbxd-front
+sbxd_front_SOURCES = sbxd/front/main.c $(FRONT_CORE) $(FRONT_TOOLS)
+sbxd_front_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(JSON_CFLAGS)
+sbxd_front_LDADD = libsbxev.a libsbxprivs.a libsbx.a $(EVENT_LIBS) \
+	$(JSON_LIBS) $(SECCOMP_LIBS) $(CAP_LIBS)
+dist_man_MANS += sbxd/front/sbxd-front.8

@@ -94,7 +94,7 @@ def _bytes(v):
         str(v).encode("utf-8", "surrogateescape")
 
 
-def pack(name, **values):
+def pack(name, /, **values):
     """The body of a message."""
     spec, out = BY_NAME[name], b""
     for kind, field in spec.fields:
@@ -250,10 +250,17 @@ def spawn(program, theirs, args=(), **popen):
         else:
             os.dup2(fd, 3)
 
-    p = subprocess.Popen([program, *args], preexec_fn=to_three,
-                         close_fds=False, **popen)
-    theirs.close()
-    return p
+    # Popen's own pipe must not be the 3 that to_three() overwrites
+    held = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)]
+    while held[-1] < 3:
+        held.append(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC))
+    try:
+        return subprocess.Popen([program, *args], preexec_fn=to_three,
+                                close_fds=False, **popen)
+    finally:
+        theirs.close()
+        for h in held:
+            os.close(h)
 
 
 def memfd(data, name="test", seal=True):

@@ -1,0 +1,300 @@
+#include "sbxd/front/calls.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "sbxd/front/reply.h"
+
+#define PROGRESS_NS UINT64_C(250000000)	/* at most four a second */
+
+/* --- the table ------------------------------------------------------------- */
+
+struct call *
+calls_find(const struct front *f, uint32_t number)
+{
+	size_t i;
+
+	for (i = 0; i < SBX_MAX_FRONT_CALLS; i++)
+		if (f->calls[i] != NULL && f->calls[i]->number == number)
+			return f->calls[i];
+	return NULL;
+}
+
+struct call *
+calls_find_id(const struct conn *c, const char *id)
+{
+	struct call *const *calls = c->f->calls;
+	size_t i;
+
+	for (i = 0; c->ncalls > 0 && i < SBX_MAX_FRONT_CALLS; i++)
+		if (calls[i] != NULL && calls[i]->c == c &&
+		    strcmp(calls[i]->id, id) == 0)
+			return calls[i];
+	return NULL;
+}
+
+void
+calls_free(struct front *f, struct call *call)
+{
+	size_t i;
+
+	for (i = 0; i < SBX_MAX_FRONT_CALLS; i++)
+		if (f->calls[i] == call)
+			f->calls[i] = NULL;
+	f->ncalls--;
+	call->c->ncalls--;
+	free(call->id);
+	free(call->token);
+	free(call);
+}
+
+void
+calls_drop_conn(struct front *f, const struct conn *c)
+{
+	size_t i;
+
+	for (i = 0; i < SBX_MAX_FRONT_CALLS; i++)
+		if (f->calls[i] != NULL && f->calls[i]->c == c)
+			calls_free(f, f->calls[i]);
+}
+
+/* *ret_token: owned, NULL when no progress is wanted.  0, SBX_E_RANGE. */
+static int
+progress_token(const struct request *r, char **ret_token)
+{
+	struct json_object *v;
+
+	*ret_token = NULL;
+	if (r->meta == NULL ||
+	    !json_object_object_get_ex(r->meta, "progressToken", &v))
+		return 0;
+	return rpc_token(v, ret_token);
+}
+
+static struct call *
+call_new(const struct request *r, enum call_kind kind, char *token)
+{
+	struct front *f = r->f;
+	struct call *call = sbx_xcalloc(1, sizeof(*call));
+	size_t i;
+
+	do {
+		f->last_call++;
+	} while (f->last_call == 0 || calls_find(f, f->last_call) != NULL);
+	*call = (struct call){ .number = f->last_call, .kind = kind,
+		.c = r->c, .rev = r->rev, .id = sbx_xstrdup(r->id),
+		.token = token };
+	for (i = 0; f->calls[i] != NULL; i++)
+		;	/* the caller saw that there is room */
+	f->calls[i] = call;
+	f->ncalls++;
+	r->c->ncalls++;
+	return call;
+}
+
+/* A refusal in the shape that fits the kind of request. */
+static void
+refuse(struct conn *c, const struct rev *rev, const char *id,
+    enum call_kind kind, const char *code, const char *next, const char *text)
+{
+	bool busy = strcmp(code, "busy") == 0;
+
+	if (kind == CALL_TOOL)
+		reply_tool_error(c, rev, id, busy ? "busy" : "error", code,
+		    next, text);
+	else
+		reply_error(c, rev, id, RPC_INTERNAL_ERROR, NULL, "%s: %s",
+		    code, text);
+}
+
+struct call *
+calls_start(const struct request *r, enum call_kind kind, const char *tool,
+    const char *container, struct span arguments)
+{
+	SBX_CLEANUP(fd) int fd = -1;
+	struct call *call;
+	char *token;
+
+	if (r->f->ncalls >= SBX_MAX_FRONT_CALLS ||
+	    r->c->ncalls >= SBX_MAX_CONN_CALLS) {
+		refuse(r->c, r->rev, r->id, kind, "busy", "Wait for the calls "
+		    "in flight to end.", "Too many requests are in flight.");
+		return NULL;
+	}
+	if (progress_token(r, &token) != 0) {
+		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		    "Invalid params: progressToken must be a string or an "
+		    "integer");
+		return NULL;
+	}
+	call = call_new(r, kind, token);
+	if (kind == CALL_LISTEN)
+		return call;
+	if (sbx_memfd_sealed("arguments", arguments.p, arguments.len,
+	    &fd) == 0 && monitor_call(r->f, &(struct sbx_call){
+	    .principal = r->c->principal, .call = call->number, .tool = tool,
+	    .container = container, .want_progress = token != NULL }, fd) == 0)
+		return call;
+	log_warn("a call could not be handed to the monitor tool=%s", tool);
+	refuse(r->c, r->rev, r->id, kind, "shutting_down", "",
+	    "The call could not be started.");
+	calls_free(r->f, call);
+	return NULL;
+}
+
+/* --- what the monitor says ------------------------------------------------- */
+
+void
+calls_progress(struct front *f, const struct sbx_call_progress *m)
+{
+	struct call *call = calls_find(f, m->call);
+	uint64_t now = sbx_mono_ns();
+	struct sbx_buf *b;
+
+	if (call == NULL || call->token == NULL ||
+	    (call->sent_ns != 0 && (m->done <= call->done ||
+	    now - call->sent_ns < PROGRESS_NS)))
+		return;
+	call->done = m->done;
+	call->sent_ns = now;
+	b = &call->c->out;
+	/* an overflow is seen by conn_send() */
+	(void)sbx_buf_printf(b, "{\"jsonrpc\":\"2.0\",\"method\":"
+	    "\"notifications/progress\",\"params\":{\"progressToken\":%s,"
+	    "\"progress\":%" PRIu64, call->token, m->done);
+	if (m->total != 0)
+		(void)sbx_buf_printf(b, ",\"total\":%" PRIu64, m->total);
+	if (*m->message != '\0') {
+		reply_name(b, "message");
+		(void)sbx_json_str(b, m->message, strlen(m->message), NULL);
+	}
+	(void)sbx_buf_str(b, "}}");
+	conn_send(call->c);
+}
+
+void
+calls_refused(struct front *f, const struct sbx_call_refused *m)
+{
+	struct call *call = calls_find(f, m->call);
+
+	if (call == NULL)
+		return;
+	refuse(call->c, call->rev, call->id, call->kind, m->code, m->next,
+	    m->reason);
+	calls_free(f, call);
+}
+
+/*
+ * Read a result.  Safe for a hostile worker: it is copied out of a sealed
+ * memfd, must be one clean JSON object, and loses its newlines, which would
+ * end the message on the client's line.
+ */
+static bool
+read_result(int fd, char **ret_text, size_t *ret_len)
+{
+	struct sbx_json_where where;
+	char *text, *p;
+	size_t len;
+	int r;
+
+	r = sbx_memfd_read(fd, SBX_MAX_RESULT, &text, &len);
+	if (r != 0) {
+		log_warn("a worker's result cannot be read: %s",
+		    sbx_error_name(r));
+		return false;
+	}
+	*ret_text = text;
+	*ret_len = len;
+	/* three levels for what is put around it */
+	if (sbx_json_scan(text, len, SBX_MAX_RESULT, SBX_MAX_JSON_DEPTH - 3,
+	    &where) != 0) {
+		log_warn("a worker's result is not clean: %s (byte %zu)",
+		    sbx_json_fault_text(where.fault), where.offset);
+		return false;
+	}
+	/* raw ones stand between tokens only: in strings they are escaped */
+	for (p = text; (p = memchr(p, '\n', len - (size_t)(p - text))) != NULL;)
+		*p = ' ';
+	for (p = text; (p = memchr(p, '\r', len - (size_t)(p - text))) != NULL;)
+		*p = ' ';
+	if (text[strspn(text, " \t")] != '{') {
+		log_warn("a worker's result is not an object");
+		return false;
+	}
+	return true;
+}
+
+/* The error object of a resource request as a JSON-RPC error. */
+static void
+resource_error(const struct call *call, const char *text, size_t len)
+{
+	struct json_object *o, *code = NULL, *error = NULL;
+	const char *word = "", *sentence = "The resource cannot be read";
+	int number = RPC_INTERNAL_ERROR;
+
+	o = len <= SBX_MAX_ENVELOPE ? json_tokener_parse(text) : NULL;
+	if (json_object_object_get_ex(o, "code", &code) &&
+	    json_object_is_type(code, json_type_string))
+		word = json_object_get_string(code);
+	if (json_object_object_get_ex(o, "error", &error) &&
+	    json_object_is_type(error, json_type_string))
+		sentence = json_object_get_string(error);
+	if (strcmp(word, "not_found") == 0 || strcmp(word, "unknown_run") == 0)
+		number = call->rev->code_no_resource;
+	else if (strncmp(word, "bad_", 4) == 0)
+		number = RPC_INVALID_PARAMS;
+	reply_error(call->c, call->rev, call->id, number, NULL, "%s",
+	    sentence);
+	json_object_put(o);
+}
+
+/* Only the members that the protocol has are taken over. */
+static void
+resource_result(const struct call *call, const char *text, size_t len)
+{
+	const char *name = call->kind == CALL_READ ? "contents" : "resources";
+	struct span list, cursor;
+	struct sbx_buf *b;
+
+	if (!member_find(text, len, name, &list) || list.p[0] != '[') {
+		log_warn("a worker's result has no %s", name);
+		reply_error(call->c, call->rev, call->id, RPC_INTERNAL_ERROR,
+		    NULL, "The worker's result was not usable");
+		return;
+	}
+	b = reply_begin(call->c, call->rev, call->id);
+	reply_cache(b, call->rev, 0, "private"); /* a run may still write */
+	reply_name(b, name);
+	(void)sbx_buf_add(b, list.p, list.len); /* conn_send() tells */
+	if (call->kind == CALL_LIST &&
+	    member_find(text, len, "nextCursor", &cursor) &&
+	    cursor.p[0] == '"') {
+		reply_name(b, "nextCursor");
+		(void)sbx_buf_add(b, cursor.p, cursor.len);
+	}
+	reply_end(call->c);
+}
+
+void
+calls_result(struct front *f, uint32_t number, int fd, bool is_error)
+{
+	SBX_CLEANUP(free) char *text = NULL;
+	struct call *call = calls_find(f, number);
+	size_t len = 0;
+
+	if (call == NULL || call->kind == CALL_LISTEN)
+		return;
+	if (!read_result(fd, &text, &len))
+		refuse(call->c, call->rev, call->id, call->kind, "bad_result",
+		    "", "The worker's result was not usable.");
+	else if (call->kind == CALL_TOOL)
+		reply_tool(call->c, call->rev, call->id, text, len, is_error);
+	else if (is_error)
+		resource_error(call, text, len);
+	else
+		resource_result(call, text, len);
+	calls_free(f, call);
+}

@@ -1,0 +1,48 @@
+#ifndef SBX_FRONT_CALLS_H
+#define SBX_FRONT_CALLS_H
+
+/*
+ * Requests that wait for the monitor: which client's request is which call
+ * number.  A number is not used again while it is in the table, and what the
+ * monitor says about one that is not in it is ignored: it was cancelled.
+ */
+
+#include "sbxd/front/rpc.h"
+
+enum call_kind {
+	CALL_TOOL,
+	CALL_READ,	/* resources/read */
+	CALL_LIST,	/* resources/list */
+	CALL_LISTEN,	/* subscriptions/listen: unknown to the monitor */
+};
+
+struct call {
+	uint32_t number;
+	enum call_kind kind;
+	struct conn *c;
+	const struct rev *rev;
+	char *id, *token;	/* JSON text, owned; token NULL: no progress */
+	uint64_t done;		/* last progress sent */
+	uint64_t sent_ns;	/* when, monotonic; 0: none yet */
+};
+
+/* Is a request with this id of that connection waiting?  NULL: no. */
+struct call *calls_find_id(const struct conn *c, const char *id);
+struct call *calls_find(const struct front *f, uint32_t number);
+/* Drops the entry; says nothing to anybody. */
+void calls_free(struct front *f, struct call *call);
+void calls_drop_conn(struct front *f, const struct conn *c);
+
+/*
+ * Enter r and hand it to the monitor (not CALL_LISTEN).  arguments: one JSON
+ * object.  Answers r itself when that is not possible.  NULL then.
+ */
+struct call *calls_start(const struct request *r, enum call_kind kind,
+    const char *tool, const char *container, struct span arguments);
+
+/* What the monitor says (from_monitor.c).  fd: borrowed. */
+void calls_result(struct front *f, uint32_t number, int fd, bool is_error);
+void calls_refused(struct front *f, const struct sbx_call_refused *m);
+void calls_progress(struct front *f, const struct sbx_call_progress *m);
+
+#endif

@@ -1,0 +1,285 @@
+#include "sbxd/front/conn.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "sbxd/front/calls.h"
+#include "sbxd/front/reply.h"
+
+#define MS_NS UINT64_C(1000000)
+#define AUTH_MS 5000		/* for the monitor's answer */
+#define LINE_MS 60000		/* from a message's first byte to its last */
+#define STALL_MS 120000		/* a client that takes none of its output */
+#define READ_CHUNK 65536
+
+static const char *const state_names[CONN_STATE_MAX] = {
+	"auth", "open", "paused", "dead"
+};
+
+/* Which states may follow which: a mask of 1 << state. */
+static const uint8_t follows[CONN_STATE_MAX] = {
+	[CONN_AUTH] = 1 << CONN_OPEN | 1 << CONN_DEAD,
+	[CONN_OPEN] = 1 << CONN_PAUSED | 1 << CONN_DEAD,
+	[CONN_PAUSED] = 1 << CONN_OPEN | 1 << CONN_DEAD,
+};
+
+static void
+read_on(struct conn *c)
+{
+	c->line_ns = sbx_mono_ns();
+	/* a file is never "ready": its event fires at once instead */
+	if (c->io_in == CONN_IO_FILE)
+		event_active(c->ev_in, EV_TIMEOUT, 0);
+	else if (event_add(c->ev_in, NULL) != 0)
+		conn_end(c, "its input cannot be watched");
+}
+
+static void
+read_off(struct conn *c)
+{
+	(void)event_del(c->ev_in);	/* fails only where it was not added */
+}
+
+static void
+enter_dead(struct conn *c)
+{
+	read_off(c);
+	(void)event_del(c->ev_out);
+	(void)event_del(c->deadline);
+	event_active(c->reap, EV_TIMEOUT, 0);
+}
+
+static void (*const on_enter[CONN_STATE_MAX])(struct conn *) = {
+	[CONN_OPEN] = read_on,
+	[CONN_PAUSED] = read_off,
+	[CONN_DEAD] = enter_dead,
+};
+
+void
+conn_set_state(struct conn *c, enum conn_state state)
+{
+	if (c->state == state)
+		return;
+	if ((follows[c->state] & 1 << state) == 0)
+		sbx_fatal("connection %u: %s cannot follow %s", c->number,
+		    state_names[state], state_names[c->state]);
+	log_debug("connection %u: %s -> %s", c->number,
+	    state_names[c->state], state_names[state]);
+	c->state = state;
+	if (on_enter[state] != NULL)
+		on_enter[state](c);
+}
+
+void
+conn_end(struct conn *c, const char *why)
+{
+	if (c->state == CONN_DEAD)
+		return;
+	log_info("connection ended: %s connection=%u", why, c->number);
+	conn_set_state(c, CONN_DEAD);
+}
+
+static void
+on_reap(int fd, short what, void *arg)
+{
+	struct conn *c = arg;
+	struct front *f = c->f;
+
+	(void)fd;
+	(void)what;
+	/* GONE and EOF cancel its calls over there: nothing else is needed.
+	 * No channel, no monitor: this process ends by itself. */
+	if (c->number == 0)
+		(void)monitor_eof(f);
+	else if (c->principal != 0)
+		(void)monitor_gone(f, c->principal);
+	conn_free(c);
+}
+
+/* What of its times is running, and how long it still may; 0: nothing. */
+static uint64_t
+time_left(const struct conn *c, const char **ret_why)
+{
+	uint64_t now = sbx_mono_ns(), since, limit;
+
+	if (c->state == CONN_AUTH) {
+		since = c->line_ns;
+		limit = AUTH_MS * MS_NS;
+		*ret_why = "the monitor did not say who it is";
+	} else if (c->number == 0 || c->state == CONN_DEAD) {
+		return 0;	/* a suspended stdio client keeps its suite */
+	} else if (conn_unsent(c) > 0) {
+		since = c->sent_ns;
+		limit = STALL_MS * MS_NS;
+		*ret_why = "it does not read";
+	} else if (c->in.len > c->in_off || c->discard) {
+		since = c->line_ns;
+		limit = LINE_MS * MS_NS;
+		*ret_why = "a message did not end";
+	} else
+		return 0;
+	return now - since >= limit ? 1 : limit - (now - since);
+}
+
+static void
+on_deadline(int fd, short what, void *arg)
+{
+	struct conn *c = arg;
+	const char *why = "";
+
+	(void)fd;
+	(void)what;
+	if (time_left(c, &why) == 1)
+		conn_end(c, why);
+	else
+		conn_arm(c);
+}
+
+void
+conn_arm(struct conn *c)
+{
+	const char *why;
+	struct timeval tv;
+	uint64_t left;
+
+	if (c->state == CONN_DEAD || evtimer_pending(c->deadline, NULL) ||
+	    (left = time_left(c, &why)) == 0)
+		return;
+	/* rounded up: it must not fire before the time is over */
+	left += MS_NS;
+	tv.tv_sec = (time_t)(left / 1000 / MS_NS);
+	tv.tv_usec = (suseconds_t)(left / 1000 % 1000000);
+	if (evtimer_add(c->deadline, &tv) != 0)
+		conn_end(c, "no timer for it");
+}
+
+/* Find out how not to block on fd. */
+static enum conn_io
+prepare_fd(int fd)
+{
+	struct stat st;
+	int flags;
+
+	if (fstat(fd, &st) != 0)
+		return CONN_IO_FILE;
+	if (S_ISCHR(st.st_mode) && isatty(fd))
+		return CONN_IO_TTY;
+	if (!S_ISFIFO(st.st_mode) && !S_ISSOCK(st.st_mode))
+		return CONN_IO_FILE;
+	/* The flag is of the open file, which a pipe's user rarely shares with
+	 * anybody; a terminal is shared with the shell and is left alone. */
+	flags = fcntl(fd, F_GETFL);
+	if (flags == -1 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+		return CONN_IO_TTY;
+	return CONN_IO_READY;
+}
+
+static struct conn *
+conn_new(struct front *f, int fd_in, int fd_out)
+{
+	struct conn *c = sbx_xcalloc(1, sizeof(*c));
+
+	c->f = f;
+	c->fd_in = fd_in;
+	c->fd_out = fd_out;
+	c->first = true;
+	c->io_in = prepare_fd(fd_in);
+	c->io_out = fd_in == fd_out ? c->io_in : prepare_fd(fd_out);
+	c->line_ns = sbx_mono_ns();
+	/* the partial message, its newline and one chunk more */
+	sbx_buf_init(&c->in, SBX_MAX_JSON + 1 + READ_CHUNK);
+	sbx_buf_init(&c->out, SBX_FRONT_OUT_MAX);
+	c->ev_in = event_new(f->base, c->io_in == CONN_IO_FILE ? -1 : fd_in,
+	    EV_READ | EV_PERSIST, conn_on_in, c);
+	c->ev_out = event_new(f->base, c->io_out == CONN_IO_FILE ? -1 : fd_out,
+	    EV_WRITE, conn_on_out, c);
+	c->deadline = evtimer_new(f->base, on_deadline, c);
+	c->reap = evtimer_new(f->base, on_reap, c);
+	if (c->ev_in == NULL || c->ev_out == NULL || c->deadline == NULL ||
+	    c->reap == NULL)
+		sbx_fatal("no memory for a connection");
+	c->next = f->conns;
+	f->conns = c;
+	return c;
+}
+
+struct conn *
+conn_new_unix(struct front *f, int fd)
+{
+	struct conn *c = conn_new(f, fd, fd);
+
+	f->nconns++;
+	do {
+		c->number = ++f->last_conn;
+	} while (c->number == 0);
+	c->state = CONN_AUTH;
+	conn_arm(c);
+	return c;
+}
+
+struct conn *
+conn_new_stdio(struct front *f, int fd_in, int fd_out, uint64_t principal)
+{
+	struct conn *c = conn_new(f, fd_in, fd_out);
+
+	c->principal = principal;
+	conn_set_state(c, CONN_OPEN);
+	return c;
+}
+
+void
+conn_authenticated(struct front *f, uint32_t number, uint64_t principal,
+    const char *reason)
+{
+	struct conn *c;
+
+	for (c = f->conns; c != NULL; c = c->next)
+		if (c->number == number && number != 0)
+			break;
+	if (c == NULL || c->state != CONN_AUTH) {
+		/* it went before the answer came: its handle must go too */
+		if (principal != 0 && (c == NULL || c->principal == 0))
+			(void)monitor_gone(f, principal);
+		return;
+	}
+	if (principal == 0) {
+		reply_error(c, &revs[REV_LATEST_LEGACY], NULL,
+		    RPC_INTERNAL_ERROR, NULL, "connection refused: %s",
+		    reason);
+		conn_end(c, "it was refused");
+		return;
+	}
+	c->principal = principal;
+	(void)evtimer_del(c->deadline);
+	conn_set_state(c, CONN_OPEN);
+}
+
+void
+conn_free(struct conn *c)
+{
+	struct front *f = c->f;
+	struct conn **p = &f->conns;
+
+	calls_drop_conn(f, c);
+	while (*p != c)
+		p = &(*p)->next;
+	*p = c->next;
+	event_free(c->ev_in);
+	event_free(c->ev_out);
+	event_free(c->deadline);
+	event_free(c->reap);
+	if (c->fd_out != c->fd_in)
+		(void)close(c->fd_out);
+	(void)close(c->fd_in);
+	sbx_buf_clear(&c->in);
+	sbx_buf_clear(&c->out);
+	if (c->number != 0 && f->nconns-- == SBX_MAX_CONNECTIONS &&
+	    f->listener != NULL)
+		(void)event_add(f->listener, NULL);
+	free(c);
+}

@@ -1,0 +1,90 @@
+#include <event2/event.h>
+#include <stdio.h>
+
+#include "sbxd/front/calls.h"
+#include "sbxd/front/conn.h"
+
+static int
+on_ping(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct front *f = sbx_peer_ctx(p);
+	char state[64];
+
+	(void)snprintf(state, sizeof(state), "connections=%u calls=%u",
+	    f->nconns, f->ncalls);
+	return sbx_send_pong(p, in->hdr.id, &(struct sbx_pong){
+	    .healthy = 1, .state = state }, NULL);
+}
+
+/* main() sends what is queued for the clients after the loop. */
+static int
+on_shutdown(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct front *f = sbx_peer_ctx(p);
+
+	(void)in;
+	(void)event_base_loopbreak(f->base);
+	return 0;
+}
+
+static int
+on_front_stdio(struct sbx_peer *p, struct sbx_in *in)
+{
+	(void)conn_new_stdio(sbx_peer_ctx(p), sbx_steal_fd(&in->fds[0]),
+	    sbx_steal_fd(&in->fds[1]), in->m.front_stdio.principal);
+	return 0;
+}
+
+static int
+on_front_listen(struct sbx_peer *p, struct sbx_in *in)
+{
+	return front_listen(sbx_peer_ctx(p), sbx_steal_fd(&in->fds[0]));
+}
+
+static int
+on_front_principal(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct sbx_front_principal *m = &in->m.front_principal;
+
+	conn_authenticated(sbx_peer_ctx(p), m->conn, m->principal, m->reason);
+	return 0;
+}
+
+/* What is said about a call that is not waiting any more is ignored: it was
+ * cancelled, or its connection ended, while this was on its way. */
+
+static int
+on_call_result(struct sbx_peer *p, struct sbx_in *in)
+{
+	calls_result(sbx_peer_ctx(p), in->m.call_result.call, in->fds[0],
+	    in->m.call_result.is_error != 0);
+	return 0;
+}
+
+static int
+on_call_refused(struct sbx_peer *p, struct sbx_in *in)
+{
+	calls_refused(sbx_peer_ctx(p), &in->m.call_refused);
+	return 0;
+}
+
+static int
+on_call_progress(struct sbx_peer *p, struct sbx_in *in)
+{
+	calls_progress(sbx_peer_ctx(p), &in->m.call_progress);
+	return 0;
+}
+
+static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
+	[SBX_MSG_PING] = { SBX_ST_ANY, 0, on_ping },
+	[SBX_MSG_SHUTDOWN] = { SBX_ST_ANY, SBX_D_ONCE, on_shutdown },
+	[SBX_MSG_FRONT_STDIO] = { SBX_ST_ANY, SBX_D_ONCE, on_front_stdio },
+	[SBX_MSG_FRONT_LISTEN] = { SBX_ST_ANY, SBX_D_ONCE, on_front_listen },
+	[SBX_MSG_FRONT_PRINCIPAL] = { SBX_ST_ANY, 0, on_front_principal },
+	[SBX_MSG_CALL_RESULT] = { SBX_ST_ANY, 0, on_call_result },
+	[SBX_MSG_CALL_REFUSED] = { SBX_ST_ANY, 0, on_call_refused },
+	[SBX_MSG_CALL_PROGRESS] = { SBX_ST_ANY, 0, on_call_progress },
+};
+const struct sbx_dispatch_table front_from_monitor = {
+	SBX_PROC_FRONT, SBX_PROC_MONITOR, rows
+};

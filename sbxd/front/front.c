@@ -1,0 +1,45 @@
+#include "sbxd/front/front.h"
+
+#include <event2/event.h>
+#include <json-c/json.h>
+
+#include "common/base/log.h"
+#include "sbxd/front/conn.h"
+#include "sbxd/front/methods_tools.h"
+
+#define TOOLS_MAX (1u << 20)	/* text of our own tables */
+
+int
+front_init(struct front *f, struct event_base *base, const char *profile)
+{
+	uint8_t bit;
+	int r;
+
+	r = profile_find(profile, &bit);
+	if (r != 0)
+		return r;
+	*f = (struct front){ .base = base };
+	f->tokener = json_tokener_new_ex(SBX_MAX_JSON_DEPTH + 1);
+	if (f->tokener == NULL)
+		sbx_fatal("no memory for the parser");
+	json_tokener_set_flags(f->tokener, JSON_TOKENER_STRICT);
+	sbx_buf_init(&f->tools, TOOLS_MAX);
+	tools_put(&f->tools, bit);
+	return 0;
+}
+
+void
+front_clear(struct front *f)
+{
+	while (f->conns != NULL) {
+		conn_flush(f->conns);
+		conn_free(f->conns);
+	}
+	if (f->listener != NULL)
+		event_free(f->listener);
+	if (f->listen_again != NULL)
+		event_free(f->listen_again);
+	f->listener = f->listen_again = NULL;
+	json_tokener_free(f->tokener);
+	sbx_buf_clear(&f->tools);
+}

@@ -1,0 +1,53 @@
+#ifndef SBX_FRONT_FRONT_H
+#define SBX_FRONT_FRONT_H
+
+#include "common/base/limits.h"
+#include "common/proto/peer.h"
+#include "sbxd/front/revs.h"
+
+struct call;
+struct conn;
+struct event;
+struct event_base;
+struct json_tokener;
+
+struct front {
+	struct event_base *base;
+	struct sbx_peer *monitor;	/* NULL in tests of the input path */
+	struct json_tokener *tokener;	/* reused for every envelope */
+	/* connections; conn.c */
+	struct conn *conns;
+	unsigned nconns;		/* without stdio */
+	uint32_t last_conn;
+	struct event *listener, *listen_again;
+	/* calls in flight; calls.c */
+	struct call *calls[SBX_MAX_FRONT_CALLS];
+	unsigned ncalls;
+	uint32_t last_call;
+	/* the `tools` array of tools/list for the profile; methods_tools.c */
+	struct sbx_buf tools;
+	int exit_code;
+};
+
+extern const struct sbx_dispatch_table front_from_monitor;
+extern const char front_instructions[];	/* at most 2,048 bytes */
+
+/* profile: "", "implement", "review", "issue".  SBX_E_NOENT: another word. */
+int front_init(struct front *f, struct event_base *base, const char *profile);
+/* Ends all connections without a word to the monitor. */
+void front_clear(struct front *f);
+/* Listen on fd (owned) and accept; at most SBX_MAX_CONNECTIONS. */
+int front_listen(struct front *f, int fd);
+
+/*
+ * What the front tells the monitor (to_monitor.c).  Borrowed descriptors.
+ * Without a channel they do nothing and return 0.
+ */
+int monitor_auth(struct front *f, uint32_t conn, int fd);
+int monitor_gone(struct front *f, uint64_t principal);
+int monitor_root(struct front *f, uint64_t principal, int fd);
+int monitor_eof(struct front *f);
+int monitor_call(struct front *f, const struct sbx_call *call, int fd);
+int monitor_cancel(struct front *f, uint32_t call);
+
+#endif

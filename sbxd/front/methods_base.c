@@ -1,0 +1,130 @@
+#include "sbxd/front/methods.h"
+
+#include <json-c/json.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "sbxd/front/calls.h"
+#include "sbxd/front/reply.h"
+
+#define DISCOVER_TTL_MS 3600000u	/* it changes with the program only */
+
+static void
+put_capabilities(struct sbx_buf *b)
+{
+	reply_name(b, "capabilities");
+	(void)sbx_buf_str(b, "{\"tools\":{},\"resources\":{}}");
+}
+
+static void
+put_instructions(struct sbx_buf *b)
+{
+	reply_name(b, "instructions");
+	(void)sbx_json_str(b, front_instructions, strlen(front_instructions),
+	    NULL);
+}
+
+/*
+ * Selects a legacy revision for the connection.  One that is not served, older
+ * or newer, is answered with the newest that initialize can select.
+ * Source: MCP revision 2025-11-25, basic/lifecycle.
+ */
+void
+on_initialize(struct request *r)
+{
+	const char *asked;
+	struct sbx_buf *b;
+	enum rev_id id;
+	size_t len = 0;
+
+	asked = rpc_string(r, "protocolVersion", &len, NULL);
+	if (asked == NULL) {
+		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		    "Invalid params: protocolVersion must be a string");
+		return;
+	}
+	id = rev_find(asked, len);
+	if (id == REV_NONE || revs[id].modern)
+		id = REV_LATEST_LEGACY;
+	r->c->rev = id;
+	b = reply_begin(r->c, &revs[id], r->id);
+	reply_name(b, "protocolVersion");
+	(void)sbx_buf_printf(b, "\"%s\"", revs[id].name);
+	put_capabilities(b);
+	reply_name(b, "serverInfo");
+	reply_server_info(b);
+	put_instructions(b);
+	reply_end(r->c);
+}
+
+/* Source: MCP revision 2026-07-28, server/discover. */
+void
+on_discover(struct request *r)
+{
+	struct sbx_buf *b = reply_begin(r->c, r->rev, r->id);
+
+	reply_name(b, "supportedVersions");
+	reply_versions(b);
+	put_capabilities(b);
+	put_instructions(b);
+	reply_cache(b, r->rev, DISCOVER_TTL_MS, "public");
+	reply_end(r->c);
+}
+
+void
+on_ping_request(struct request *r)
+{
+	(void)reply_begin(r->c, r->rev, r->id);
+	reply_end(r->c);
+}
+
+/*
+ * The work is killed and nothing is sent for the request any more.  One that
+ * is not in flight has been answered, or the answer crossed this: ignored.
+ */
+void
+on_cancelled(struct request *r)
+{
+	SBX_CLEANUP(free) char *id = NULL;
+	struct json_object *v;
+	struct call *call;
+
+	if (r->params == NULL ||
+	    !json_object_object_get_ex(r->params, "requestId", &v) ||
+	    rpc_token(v, &id) != 0 ||
+	    (call = calls_find_id(r->c, id)) == NULL)
+		return;
+	if (call->kind != CALL_LISTEN &&
+	    monitor_cancel(r->f, call->number) != 0)
+		log_warn("a cancel could not be handed to the monitor");
+	calls_free(r->f, call);
+}
+
+/*
+ * Nothing that is served here ever changes by itself, so the stream carries
+ * its acknowledgement only; but it stays open until the client ends it, for
+ * clients open an ended one again and again.
+ * Source: MCP revision 2026-07-28, basic/patterns/subscriptions.
+ */
+void
+on_subscribe(struct request *r)
+{
+	struct json_object *v;
+	struct sbx_buf *b = &r->c->out;
+
+	if (r->params == NULL ||
+	    !json_object_object_get_ex(r->params, "notifications", &v) ||
+	    !json_object_is_type(v, json_type_object)) {
+		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		    "Invalid params: notifications must be an object");
+		return;
+	}
+	if (calls_start(r, CALL_LISTEN, "", "", (struct span){ 0 }) == NULL)
+		return;
+	(void)sbx_buf_printf(b, "{\"jsonrpc\":\"2.0\",\"method\":"
+	    "\"notifications/subscriptions/acknowledged\",\"params\":{"
+	    "\"_meta\":{\"io.modelcontextprotocol/subscriptionId\":%s},"
+	    "\"notifications\":{}}}", r->id);
+	conn_send(r->c);
+}

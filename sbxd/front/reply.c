@@ -1,0 +1,155 @@
+#include "config.h"
+#include "sbxd/front/reply.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/json.h"
+
+/* The appends below cannot be checked one by one: the buffer remembers that
+ * one did not fit, and conn_send() ends the connection then. */
+
+static void
+put(struct sbx_buf *b, const char *s)
+{
+	(void)sbx_buf_str(b, s);
+}
+
+static void
+put_string(struct sbx_buf *b, const char *s)
+{
+	(void)sbx_json_str(b, s, strlen(s), NULL);
+}
+
+void
+reply_name(struct sbx_buf *b, const char *name)
+{
+	if (b->len > 0 && b->data[b->len - 1] != '{')
+		put(b, ",");
+	(void)sbx_buf_printf(b, "\"%s\":", name);
+}
+
+void
+reply_server_info(struct sbx_buf *b)
+{
+	put(b, "{\"name\":\"sbx\",\"version\":\"" PACKAGE_VERSION "\"}");
+}
+
+void
+reply_versions(struct sbx_buf *b)
+{
+	size_t i;
+
+	for (i = 0; i < SBX_NELEM(revs_newest_first); i++)
+		(void)sbx_buf_printf(b, "%s\"%s\"", i == 0 ? "[" : ",",
+		    revs[revs_newest_first[i]].name);
+	put(b, "]");
+}
+
+struct sbx_buf *
+reply_begin(struct conn *c, const struct rev *rev, const char *id)
+{
+	struct sbx_buf *b = &c->out;
+
+	put(b, "{\"jsonrpc\":\"2.0\",\"id\":");
+	put(b, id);
+	put(b, ",\"result\":{");
+	if (rev->fields & REV_F_RESULT_TYPE) {
+		reply_name(b, "resultType");
+		put(b, "\"complete\"");
+	}
+	if (rev->fields & REV_F_SERVER_META) {
+		reply_name(b, "_meta");
+		put(b, "{\"io.modelcontextprotocol/serverInfo\":");
+		reply_server_info(b);
+		put(b, "}");
+	}
+	return b;
+}
+
+void
+reply_cache(struct sbx_buf *b, const struct rev *rev, unsigned ttl_ms,
+    const char *scope)
+{
+	if ((rev->fields & REV_F_CACHE) == 0)
+		return;
+	reply_name(b, "ttlMs");
+	(void)sbx_buf_printf(b, "%u", ttl_ms);
+	reply_name(b, "cacheScope");
+	put_string(b, scope);
+}
+
+void
+reply_end(struct conn *c)
+{
+	put(&c->out, "}}");
+	conn_send(c);
+}
+
+void
+reply_error(struct conn *c, const struct rev *rev, const char *id, int code,
+    const char *data, const char *fmt, ...)
+{
+	struct sbx_buf *b = &c->out;
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap); /* cut is good enough */
+	va_end(ap);
+	put(b, "{\"jsonrpc\":\"2.0\"");
+	if (id != NULL || (rev->fields & REV_F_NULL_ID)) {
+		reply_name(b, "id");
+		put(b, id != NULL ? id : "null");
+	}
+	reply_name(b, "error");
+	(void)sbx_buf_printf(b, "{\"code\":%d,\"message\":", code);
+	put_string(b, text);
+	if (data != NULL) {
+		reply_name(b, "data");
+		put(b, data);
+	}
+	put(b, "}}");
+	conn_send(c);
+}
+
+void
+reply_tool(struct conn *c, const struct rev *rev, const char *id,
+    const char *json, size_t len, bool is_error)
+{
+	struct sbx_buf *b = reply_begin(c, rev, id);
+
+	reply_name(b, "content");
+	put(b, "[{\"type\":\"text\",\"text\":");
+	(void)sbx_json_str(b, json, len, NULL);
+	put(b, "}]");
+	reply_name(b, "structuredContent");
+	(void)sbx_buf_add(b, json, len);
+	reply_name(b, "isError");
+	put(b, is_error ? "true" : "false");
+	reply_end(c);
+}
+
+void
+reply_tool_error(struct conn *c, const struct rev *rev, const char *id,
+    const char *status, const char *code, const char *next, const char *text)
+{
+	SBX_CLEANUP_BUF struct sbx_buf b;
+
+	sbx_buf_init(&b, 16384);	/* its parts are below 1 KiB, escaped */
+	put(&b, "{");
+	reply_name(&b, "status");
+	put_string(&b, status);
+	reply_name(&b, "error");
+	put_string(&b, text);
+	reply_name(&b, "code");
+	put_string(&b, code);
+	if (*next != '\0') {
+		reply_name(&b, "recommended_next_action");
+		put_string(&b, next);
+	}
+	put(&b, "}");
+	reply_tool(c, rev, id, b.data, b.len, true);
+}

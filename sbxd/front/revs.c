@@ -1,0 +1,83 @@
+#include "sbxd/front/revs.h"
+
+#include <string.h>
+
+#include "sbxd/front/methods.h"
+
+#define HAS(method) (UINT32_C(1) << METHOD_##method)
+#define LEGACY (HAS(INITIALIZE) | HAS(INITIALIZED) | HAS(CANCELLED) | \
+    HAS(PING) | HAS(TOOLS_LIST) | HAS(TOOLS_CALL) | HAS(RESOURCES_LIST) | \
+    HAS(RESOURCES_TEMPLATES) | HAS(RESOURCES_READ))
+
+enum {
+	CODE_INVALID_PARAMS = -32602,
+	CODE_RESOURCE_NOT_FOUND = -32002, /* until 2025-11-25 */
+};
+
+/* Source: the JSON schema and server/resources of each revision. */
+const struct rev revs[REV_MAX] = {
+	[REV_NONE] = { NULL, false,
+	    HAS(INITIALIZE) | HAS(INITIALIZED) | HAS(CANCELLED) | HAS(PING),
+	    0, CODE_INVALID_PARAMS },
+	[REV_2025_06_18] = { "2025-06-18", false, LEGACY,
+	    REV_F_NULL_ID, CODE_RESOURCE_NOT_FOUND },
+	[REV_2025_11_25] = { "2025-11-25", false, LEGACY,
+	    0, CODE_RESOURCE_NOT_FOUND },
+	[REV_2026_07_28] = { "2026-07-28", true,
+	    HAS(CANCELLED) | HAS(DISCOVER) | HAS(TOOLS_LIST) |
+	    HAS(TOOLS_CALL) | HAS(RESOURCES_LIST) | HAS(RESOURCES_TEMPLATES) |
+	    HAS(RESOURCES_READ) | HAS(SUBSCRIBE),
+	    REV_F_RESULT_TYPE | REV_F_SERVER_META | REV_F_CACHE,
+	    CODE_INVALID_PARAMS },
+};
+
+const enum rev_id revs_newest_first[REV_MAX - 1] = {
+	REV_2026_07_28, REV_2025_11_25, REV_2025_06_18
+};
+
+const struct method methods[METHOD_MAX] = {
+	[METHOD_INITIALIZE] = { "initialize", false, on_initialize },
+	[METHOD_INITIALIZED] = { "notifications/initialized", true, NULL },
+	[METHOD_CANCELLED] = { "notifications/cancelled", true, on_cancelled },
+	[METHOD_PING] = { "ping", false, on_ping_request },
+	[METHOD_DISCOVER] = { "server/discover", false, on_discover },
+	[METHOD_TOOLS_LIST] = { "tools/list", false, on_tools_list },
+	[METHOD_TOOLS_CALL] = { "tools/call", false, on_tools_call },
+	[METHOD_RESOURCES_LIST] = { "resources/list", false,
+	    on_resources_list },
+	[METHOD_RESOURCES_TEMPLATES] = { "resources/templates/list", false,
+	    on_resources_templates },
+	[METHOD_RESOURCES_READ] = { "resources/read", false,
+	    on_resources_read },
+	[METHOD_SUBSCRIBE] = { "subscriptions/listen", false, on_subscribe },
+};
+
+enum rev_id
+rev_find(const char *name, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < REV_MAX; i++)
+		if (revs[i].name != NULL && strlen(revs[i].name) == len &&
+		    memcmp(revs[i].name, name, len) == 0)
+			return (enum rev_id)i;
+	return REV_NONE;
+}
+
+enum method_id
+method_find(const char *name, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < METHOD_MAX; i++)
+		if (strlen(methods[i].name) == len &&
+		    memcmp(methods[i].name, name, len) == 0)
+			break;
+	return (enum method_id)i;
+}
+
+bool
+rev_has(const struct rev *rev, enum method_id method)
+{
+	return method < METHOD_MAX && (rev->methods & UINT32_C(1) << method);
+}

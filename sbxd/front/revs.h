@@ -1,0 +1,73 @@
+#ifndef SBX_FRONT_REVS_H
+#define SBX_FRONT_REVS_H
+
+/*
+ * The revisions of MCP that are served, as one table: nothing else asks for a
+ * date.  "Legacy" ones are selected by initialize for a connection, "modern"
+ * ones by each request's _meta.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct request;
+
+enum rev_id {
+	REV_NONE,	/* a connection before initialize */
+	REV_2025_06_18,
+	REV_2025_11_25,
+	REV_2026_07_28,
+	REV_MAX
+};
+
+enum method_id {
+	METHOD_INITIALIZE,
+	METHOD_INITIALIZED,	/* notifications/initialized */
+	METHOD_CANCELLED,	/* notifications/cancelled */
+	METHOD_PING,
+	METHOD_DISCOVER,
+	METHOD_TOOLS_LIST,
+	METHOD_TOOLS_CALL,
+	METHOD_RESOURCES_LIST,
+	METHOD_RESOURCES_TEMPLATES,
+	METHOD_RESOURCES_READ,
+	METHOD_SUBSCRIBE,	/* subscriptions/listen */
+	METHOD_MAX
+};
+
+/* Members of what is sent that not every revision has. */
+enum rev_field {
+	REV_F_RESULT_TYPE = 1,	/* resultType in every result */
+	REV_F_SERVER_META = 2,	/* serverInfo in the _meta of every result */
+	REV_F_CACHE = 4,	/* ttlMs, cacheScope where the schema says so */
+	REV_F_NULL_ID = 8,	/* an error without a readable id says null */
+};
+
+struct rev {
+	const char *name;	/* NULL: not a revision (REV_NONE) */
+	bool modern;
+	uint32_t methods;	/* mask of 1 << enum method_id */
+	uint32_t fields;	/* enum rev_field */
+	int code_no_resource;	/* JSON-RPC error code */
+};
+extern const struct rev revs[REV_MAX];
+
+struct method {
+	const char *name;
+	bool notification;
+	void (*fn)(struct request *r);
+};
+extern const struct method methods[METHOD_MAX];
+
+/* The newest first, for lists of versions. */
+extern const enum rev_id revs_newest_first[REV_MAX - 1];
+#define REV_LATEST_LEGACY REV_2025_11_25
+
+/* By name of len bytes; REV_NONE when it is not served. */
+enum rev_id rev_find(const char *name, size_t len);
+/* METHOD_MAX when no revision has it. */
+enum method_id method_find(const char *name, size_t len);
+bool rev_has(const struct rev *rev, enum method_id method);
+
+#endif

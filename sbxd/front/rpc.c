@@ -1,0 +1,311 @@
+#include "sbxd/front/rpc.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <string.h>
+
+#include "common/base/json.h"
+#include "sbxd/front/calls.h"
+#include "sbxd/front/conn.h"
+#include "sbxd/front/reply.h"
+
+#define META_VERSION "io.modelcontextprotocol/protocolVersion"
+#define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
+#define INTEGER_MAX INT64_C(9007199254740991)	/* 2^53 - 1, RFC 7493 2.2 */
+
+int
+rpc_token(struct json_object *value, char **ret_text)
+{
+	struct sbx_buf b;
+	int64_t n;
+	int len;
+
+	if (json_object_is_type(value, json_type_int)) {
+		n = json_object_get_int64(value);
+		if (n > INTEGER_MAX || n < -INTEGER_MAX)
+			return SBX_E_RANGE;
+		*ret_text = sbx_xasprintf("%" PRId64, n);
+		return 0;
+	}
+	if (!json_object_is_type(value, json_type_string))
+		return SBX_E_RANGE;
+	len = json_object_get_string_len(value);
+	if (len < 0 || len > SBX_MAX_REQUEST_ID)
+		return SBX_E_RANGE;
+	sbx_buf_init(&b, 6 * SBX_MAX_REQUEST_ID + 2); /* all escaped, quoted */
+	if (sbx_json_str(&b, json_object_get_string(value), (size_t)len,
+	    NULL) != 0) {
+		sbx_buf_clear(&b);
+		return SBX_E_RANGE;
+	}
+	*ret_text = b.data;
+	return 0;
+}
+
+const char *
+rpc_string(const struct request *r, const char *name, size_t *ret_len,
+    bool *ret_bad)
+{
+	struct json_object *v = NULL;
+	bool present;
+
+	present = r->params != NULL &&
+	    json_object_object_get_ex(r->params, name, &v);
+	if (ret_bad != NULL)
+		*ret_bad = present &&
+		    !json_object_is_type(v, json_type_string);
+	if (!present || !json_object_is_type(v, json_type_string))
+		return NULL;
+	*ret_len = (size_t)json_object_get_string_len(v);
+	return json_object_get_string(v);
+}
+
+/* --- which revision -------------------------------------------------------- */
+
+static void
+unsupported_version(const struct request *r, const char *asked, size_t len)
+{
+	SBX_CLEANUP_BUF struct sbx_buf data;
+	enum rev_id known = rev_find(asked, len);
+
+	sbx_buf_init(&data, 4096);
+	(void)sbx_buf_str(&data, "{\"supported\":"); /* far below the limit */
+	reply_versions(&data);
+	(void)sbx_buf_str(&data, ",\"requested\":");
+	(void)sbx_json_str(&data, asked, len < 64 ? len : 64, NULL);
+	(void)sbx_buf_str(&data, "}");
+	reply_error(r->c, r->rev, r->id, RPC_UNSUPPORTED_VERSION, data.data,
+	    known == REV_NONE ? "Unsupported protocol version" :
+	    "Unsupported protocol version in _meta: %s is selected with "
+	    "initialize", known == REV_NONE ? "" : revs[known].name);
+}
+
+/*
+ * A request that names its version in _meta is served by that alone, whatever
+ * the connection is; any other by what initialize selected for it.
+ * false: refused, and answered unless it is a notification.
+ */
+static bool
+choose_revision(struct request *r)
+{
+	struct json_object *version, *caps;
+	const char *name;
+	enum rev_id id;
+	size_t len;
+
+	r->rev = &revs[r->c->rev];
+	if (r->meta == NULL ||
+	    !json_object_object_get_ex(r->meta, META_VERSION, &version))
+		return true;
+	r->rev = &revs[revs_newest_first[0]];
+	if (!json_object_is_type(version, json_type_string)) {
+		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		    "_meta: %s must be a string", META_VERSION);
+		return false;
+	}
+	name = json_object_get_string(version);
+	len = (size_t)json_object_get_string_len(version);
+	id = rev_find(name, len);
+	if (id == REV_NONE || !revs[id].modern) {
+		unsupported_version(r, name, len);
+		return false;
+	}
+	r->rev = &revs[id];
+	if (r->id != NULL &&
+	    (!json_object_object_get_ex(r->meta, META_CAPABILITIES, &caps) ||
+	    !json_object_is_type(caps, json_type_object))) {
+		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		    "_meta: %s must be given, an object", META_CAPABILITIES);
+		return false;
+	}
+	return true;
+}
+
+static void
+dispatch(struct request *r, const char *name, size_t len)
+{
+	enum method_id m = method_find(name, len);
+	char shown[64];
+
+	if (r->id == NULL) {
+		/* JSON-RPC 4.1: a notification is never answered */
+		if (rev_has(r->rev, m) && methods[m].notification &&
+		    methods[m].fn != NULL)
+			methods[m].fn(r);
+		return;
+	}
+	if (calls_find_id(r->c, r->id) != NULL)
+		reply_error(r->c, r->rev, r->id, RPC_INVALID_REQUEST, NULL,
+		    "Invalid request: a request with this id is in flight");
+	else if (rev_has(r->rev, m) && !methods[m].notification)
+		methods[m].fn(r);
+	else if (m < METHOD_MAX && !methods[m].notification &&
+	    r->rev == &revs[REV_NONE])
+		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		    "params._meta lacks %s (and the connection is not "
+		    "initialized)", META_VERSION);
+	else
+		reply_error(r->c, r->rev, r->id, RPC_METHOD_NOT_FOUND, NULL,
+		    "Method not found: %s",
+		    sbx_vis(shown, sizeof(shown), name, len));
+}
+
+/* --- the envelope ---------------------------------------------------------- */
+
+/*
+ * Fill r from the envelope; *ret_id is owned by the caller.
+ * NULL when all is well, else what is wrong with it.
+ */
+static const char *
+read_envelope(struct request *r, struct json_object *msg, char **ret_id)
+{
+	struct json_object *v;
+
+	if (json_object_object_get_ex(msg, "id", &v)) {
+		if (rpc_token(v, ret_id) != 0)
+			return "id must be a string of at most 256 bytes, or "
+			    "an integer within 2^53 - 1";
+		r->id = *ret_id;
+	}
+	if (!json_object_object_get_ex(msg, "jsonrpc", &v) ||
+	    !json_object_is_type(v, json_type_string) ||
+	    strcmp(json_object_get_string(v), "2.0") != 0)
+		return "jsonrpc must be \"2.0\"";
+	if (!json_object_object_get_ex(msg, "method", &v) ||
+	    !json_object_is_type(v, json_type_string))
+		return "method must be a string";
+	return NULL;
+}
+
+/* Servers of these revisions send no requests, so no answer is expected. */
+static bool
+is_answer(struct json_object *msg)
+{
+	return !json_object_object_get_ex(msg, "method", NULL) &&
+	    (json_object_object_get_ex(msg, "result", NULL) ||
+	    json_object_object_get_ex(msg, "error", NULL));
+}
+
+static void
+handle(struct request *r, struct json_object *msg)
+{
+	SBX_CLEANUP(free) char *id = NULL;
+	struct json_object *method = NULL;
+	const char *wrong;
+
+	if (is_answer(msg))
+		return;
+	wrong = read_envelope(r, msg, &id);
+	if (wrong != NULL) {
+		reply_error(r->c, r->rev, r->id, RPC_INVALID_REQUEST, NULL,
+		    "Invalid request: %s", wrong);
+		return;
+	}
+	if (json_object_object_get_ex(msg, "params", &r->params) &&
+	    !json_object_is_type(r->params, json_type_object)) {
+		if (r->id != NULL)
+			reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS,
+			    NULL, "Invalid params: params must be an object");
+		return;
+	}
+	if (r->params != NULL &&
+	    json_object_object_get_ex(r->params, "_meta", &r->meta) &&
+	    !json_object_is_type(r->meta, json_type_object)) {
+		if (r->id != NULL)
+			reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS,
+			    NULL, "Invalid params: _meta must be an object");
+		return;
+	}
+	if (!choose_revision(r))
+		return;
+	(void)json_object_object_get_ex(msg, "method", &method);
+	dispatch(r, json_object_get_string(method),
+	    (size_t)json_object_get_string_len(method));
+}
+
+/*
+ * The message with null in place of params.arguments: those are not ours to
+ * read, may be megabytes, and a tree of them would be many times that.
+ */
+static int
+cut_arguments(const char *text, size_t len, struct span *ret_arguments,
+    struct sbx_buf *b)
+{
+	struct span params;
+	size_t tail;
+
+	if (!member_find(text, len, "params", &params) ||
+	    !member_find(params.p, params.len, "arguments", ret_arguments)) {
+		ret_arguments->p = NULL;
+		return sbx_buf_add(b, text, len);
+	}
+	tail = (size_t)(ret_arguments->p - text) + ret_arguments->len;
+	(void)sbx_buf_add(b, text, (size_t)(ret_arguments->p - text));
+	(void)sbx_buf_add(b, "null", 4); /* the last one tells */
+	(void)sbx_buf_add(b, text + tail, len - tail);
+	return b->overflow ? SBX_E_LIMIT : 0;
+}
+
+static void
+parse(struct conn *c, const char *text, size_t len)
+{
+	struct request r = { .f = c->f, .c = c, .rev = &revs[c->rev] };
+	SBX_CLEANUP_BUF struct sbx_buf envelope;
+	struct json_object *msg;
+
+	sbx_buf_init(&envelope, SBX_MAX_ENVELOPE);
+	if (cut_arguments(text, len, &r.arguments, &envelope) != 0) {
+		reply_error(c, r.rev, NULL, RPC_INVALID_REQUEST, NULL,
+		    "Invalid request: more than %u bytes beside the arguments",
+		    SBX_MAX_ENVELOPE);
+		return;
+	}
+	json_tokener_reset(c->f->tokener);
+	msg = json_tokener_parse_ex(c->f->tokener, envelope.data,
+	    (int)envelope.len);
+	/* what the scan let through must parse; if not, trust neither */
+	if (json_tokener_get_error(c->f->tokener) != json_tokener_success ||
+	    !json_object_is_type(msg, json_type_object))
+		reply_error(c, r.rev, NULL, RPC_PARSE_ERROR, NULL,
+		    "Parse error");
+	else
+		handle(&r, msg);
+	json_object_put(msg);
+}
+
+void
+rpc_line(struct conn *c, const char *text, size_t len)
+{
+	const struct rev *rev = &revs[c->rev];
+	struct sbx_json_where where;
+	size_t i = 0;
+
+	while (len > 0 && strchr(" \t\r", text[len - 1]) != NULL &&
+	    text[len - 1] != '\0')
+		len--;
+	while (i < len && (text[i] == ' ' || text[i] == '\t'))
+		i++;
+	if (i == len)
+		return;		/* an empty line is no message */
+	if (sbx_json_scan(text, len, SBX_MAX_JSON, SBX_MAX_JSON_DEPTH,
+	    &where) != 0) {
+		if (where.fault == SBX_JSON_DUPLICATE)
+			reply_error(c, rev, NULL, RPC_INVALID_REQUEST, NULL,
+			    "Invalid request: %s: \"%s\"",
+			    sbx_json_fault_text(where.fault), where.name);
+		else
+			reply_error(c, rev, NULL, where.fault ==
+			    SBX_JSON_NUMBER ? RPC_INVALID_REQUEST :
+			    RPC_PARSE_ERROR, NULL, "Parse error: %s (byte %zu)",
+			    sbx_json_fault_text(where.fault), where.offset);
+		return;
+	}
+	if (text[i] == '[')
+		reply_error(c, rev, NULL, RPC_INVALID_REQUEST, NULL,
+		    "Invalid request: no revision served here has batches");
+	else if (text[i] != '{')
+		reply_error(c, rev, NULL, RPC_INVALID_REQUEST, NULL,
+		    "Invalid request: not an object");
+	else
+		parse(c, text, len);
+}
