@@ -12,8 +12,8 @@
 #define SNDBUF_WANT (400 << 10)	/* what is asked for; the kernel doubles it */
 #define SNDBUF_SLACK 4096	/* the kernel's own part of the buffer */
 
-/* CMSG_SPACE, so that the kernel has room for exactly the most there are: any
- * more it closes by itself and says MSG_CTRUNC. */
+/* Room for exactly the most there are: any more the kernel closes by itself
+ * and says MSG_CTRUNC. */
 union fds_cmsg {
 	struct cmsghdr align_;
 	char buf[CMSG_SPACE(SBX_MSG_FDS_MAX * sizeof(int))];
@@ -61,7 +61,6 @@ wire_be(uint8_t *p, uint32_t v, unsigned bytes)
 	}
 }
 
-/* May self send it, and is every descriptor there? */
 static int
 wire_may_send(enum sbx_proc self, uint16_t type)
 {
@@ -81,6 +80,19 @@ wire_fds_there(uint16_t type, const int *fds)
 		if (fds == NULL || fds[i] < 0)
 			return (SBX_E_FDS);
 	return (0);
+}
+
+int
+sbx_wire_may_send(enum sbx_proc self, enum sbx_proc remote, uint16_t type,
+    const int *fds)
+{
+	int r = wire_may_send(self, type);
+
+	if (r < 0)
+		return (r);
+	if ((sbx_msg_specs[type].to & (1u << remote)) == 0)
+		return (SBX_E_RECEIVER);
+	return (wire_fds_there(type, fds));
 }
 
 /* buf has room for the header and max_bytes. */
@@ -134,7 +146,6 @@ sbx_wire_put(int fd, const void *record, size_t len, const int *fds, int nfds,
 	ssize_t n;
 
 	if (nfds > 0) {
-		/* CMSG_LEN, not _SPACE: padding would be read as another. */
 		mh.msg_control = cm.buf;
 		mh.msg_controllen = CMSG_SPACE(bytes);
 		memset(cm.buf, 0, sizeof(cm.buf));
@@ -280,7 +291,6 @@ sbx_wire_take(int fd, enum sbx_proc self, enum sbx_proc remote,
 	ssize_t n;
 	int nfds, r;
 
-	in->hdr = (struct sbx_hdr){ 0 };
 	in->nfds = 0;
 	for (;;) {
 		mh = (struct msghdr){ .msg_iov = &iov, .msg_iovlen = 1,
@@ -304,6 +314,7 @@ sbx_wire_take(int fd, enum sbx_proc self, enum sbx_proc remote,
 		return (errno == ECONNRESET || errno == ENOTCONN ?
 		    SBX_E_CLOSED : SBX_E_SYS);
 	}
+	in->hdr = (struct sbx_hdr){ 0 };
 	nfds = wire_fds(&mh, in);
 	/* Some were lost, or there was no room in our own table. */
 	if ((mh.msg_flags & MSG_CTRUNC) != 0)
@@ -392,6 +403,8 @@ chan_send_until(struct sbx_chan *c, uint16_t type, uint32_t id,
 	size_t len;
 	int r;
 
+	if ((r = sbx_wire_may_send(c->self, c->remote, type, fds)) < 0)
+		return (r);
 	r = sbx_wire_send(c->fd, c->self, type, id, msg, fds, MSG_DONTWAIT);
 	if (r != SBX_E_AGAIN)
 		return (r);
@@ -424,9 +437,6 @@ int
 sbx_chan_send(struct sbx_chan *c, uint16_t type, uint32_t id, const void *msg,
     const int *fds, int timeout_ms)
 {
-	if (type < SBX_MSG_MAX && sbx_msg_specs[type].name != NULL &&
-	    (sbx_msg_specs[type].to & (1u << c->remote)) == 0)
-		return (SBX_E_RECEIVER);
 	return (chan_send_until(c, type, id, msg, fds,
 	    chan_deadline(timeout_ms)));
 }

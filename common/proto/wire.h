@@ -59,7 +59,10 @@ void sbx_in_clear(struct sbx_in *in);
  * SBX_E_DECODE closes the descriptors.  sbx_wire_encode(): one record, header
  * and body, allocated, *ret_p owned by the caller; 0, SBX_E_TYPE,
  * SBX_E_SENDER, SBX_E_LIMIT.  sbx_wire_put(): send such a record.
+ * sbx_wire_may_send(): 0, SBX_E_TYPE, SBX_E_SENDER, SBX_E_RECEIVER, SBX_E_FDS.
  */
+int sbx_wire_may_send(enum sbx_proc self, enum sbx_proc remote, uint16_t type,
+    const int *fds);
 int sbx_wire_take(int fd, enum sbx_proc self, enum sbx_proc remote,
     struct sbx_in *in, int flags);
 int sbx_wire_decode(struct sbx_in *in);
@@ -78,7 +81,8 @@ struct sbx_chan {
 void sbx_chan_init(struct sbx_chan *c, int fd, enum sbx_proc self,
     enum sbx_proc remote);
 void sbx_chan_clear(struct sbx_chan *c);
-/* Send; waits for room up to timeout_ms.  Adds SBX_E_TIMEOUT. */
+/* Send; waits for room up to timeout_ms (-1: no deadline).  As
+ * sbx_wire_send(), and SBX_E_TIMEOUT, SBX_E_RECEIVER. */
 int sbx_chan_send(struct sbx_chan *c, uint16_t type, uint32_t id,
     const void *msg, const int *fds, int timeout_ms);
 /* The next message, into c->in (the earlier one is cleared).  timeout_ms -1:
