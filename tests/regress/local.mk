@@ -21,3 +21,22 @@ journal_read_SOURCES = tests/regress/journal_read.c sbxd/cli/cmd_journal.c \
 	sbxd/cli/cmd_journal.h
 journal_read_CPPFLAGS = $(AM_CPPFLAGS)
 journal_read_LDADD = libsbxjournal.a libsbx.a $(JSON_LIBS) $(CRYPTO_LIBS)
+
+# the starter among fake programs
+check_PROGRAMS += test_starter
+TESTS += test_starter
+test_starter_SOURCES = tests/regress/test_starter.c tests/tap.h
+test_starter_CPPFLAGS = $(AM_CPPFLAGS)
+test_starter_LDADD = libsbx.a
+
+# the broker and the proxy, each alone
+check_PROGRAMS += test_broker test_proxy
+TESTS += test_broker test_proxy
+test_broker_SOURCES = tests/regress/test_broker.c tests/regress/daemon.h \
+	tests/privs/users.h tests/tap.h
+test_broker_CPPFLAGS = $(AM_CPPFLAGS)
+test_broker_LDADD = libsbx.a
+test_proxy_SOURCES = tests/regress/test_proxy.c tests/regress/daemon.h \
+	tests/privs/users.h tests/tap.h
+test_proxy_CPPFLAGS = $(AM_CPPFLAGS)
+test_proxy_LDADD = libsbx.a
