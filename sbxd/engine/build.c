@@ -1,0 +1,301 @@
+/*
+ * Building a sandbox: what the child does between clone3(2) and becoming
+ * sbx-init.  It is root of nothing but its own new namespaces, below the
+ * engine's; the host is changed nowhere.  Any step that fails ends it, with
+ * the step's name.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/mount.h>
+#include <linux/sched.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sbxd/engine/engine.h"
+
+/* sys/mount.h and linux/mount.h of this libc contradict each other. */
+int mount(const char *, const char *, const char *, unsigned long,
+    const void *);
+int umount2(const char *, int);
+#define M_RDONLY 1ul
+#define M_NOSUID 2ul
+#define M_NODEV 4ul
+#define M_NOEXEC 8ul
+#define M_BIND 4096ul
+#define M_REC 16384ul
+#define M_PRIVATE (1ul << 18)
+#define UMOUNT_DETACH 2
+
+#define INIT_FD 3
+
+static int channel;
+
+/* Say on the channel which step failed, and what to do about it. */
+static _Noreturn void
+die(const char *step)
+{
+	struct sbx_init_failed m = { .error = errno, .reason = step };
+
+	(void)sbx_wire_send(channel, SBX_PROC_INIT, SBX_MSG_INIT_FAILED, 0, &m,
+	    NULL, 0);
+	_exit(2);
+}
+
+static void
+must(bool good, const char *step)
+{
+	if (!good)
+		die(step);
+}
+
+/* --- identity -------------------------------------------------------------- */
+
+static bool
+write_file(const char *path, const char *text)
+{
+	int SBX_CLEANUP(fd) fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	return (fd != -1 && sbx_write_all(fd, text, strlen(text)) == 0);
+}
+
+/*
+ * One uid: SBX_UID_SANDBOX inside is the engine's own outside; no 0 inside.
+ * /proc/self belongs to somebody else while the process is not dumpable; in
+ * that moment nobody shares its pid namespace.
+ */
+static void
+map_ids(const struct build *b)
+{
+	char text[64];
+
+	must(prctl(PR_SET_DUMPABLE, 1) == 0, "prctl: PR_SET_DUMPABLE");
+	must(write_file("/proc/self/setgroups", "deny"),
+	    "/proc/self/setgroups");
+	(void)snprintf(text, sizeof(text), "%d %u 1\n", SBX_UID_SANDBOX,
+	    b->gid);
+	must(write_file("/proc/self/gid_map", text), "/proc/self/gid_map");
+	(void)snprintf(text, sizeof(text), "%d %u 1\n", SBX_UID_SANDBOX,
+	    b->uid);
+	must(write_file("/proc/self/uid_map", text), "/proc/self/uid_map");
+	must(prctl(PR_SET_DUMPABLE, 0) == 0, "prctl: PR_SET_DUMPABLE");
+}
+
+/* --- mounts ------------------------------------------------------------------ */
+
+/* Read-only, and no device or set-id file counts; locked for nested users. */
+static bool
+seal(const char *path, uint64_t attrs, unsigned flags)
+{
+	struct mount_attr a = { .attr_set = attrs };
+
+	return (syscall(SYS_mount_setattr, AT_FDCWD, path, flags, &a,
+	    sizeof(a)) == 0);
+}
+
+static void
+bind_readonly(const char *source, const char *target)
+{
+	must(mount(source, target, NULL, M_BIND | M_REC, NULL) == 0,
+	    "mount: a directory of the host");
+	must(seal(target, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+	    MOUNT_ATTR_NODEV, AT_RECURSIVE),
+	    "mount_setattr (Linux 5.12 or newer is needed)");
+}
+
+static void
+mount_root(const struct build *b)
+{
+	char options[160], target[32];
+
+	must(mount(NULL, "/", NULL, M_REC | M_PRIVATE, NULL) == 0,
+	    "mount: private propagation");
+	(void)snprintf(options, sizeof(options), "lowerdir=skel,"
+	    "upperdir=%s/upper,workdir=%s/work,userxattr", b->id, b->id);
+	(void)snprintf(target, sizeof(target), "%s/m", b->id);
+	must(mount("overlay", target, "overlay", M_NOSUID | M_NODEV,
+	    options) == 0, "mount: overlay in a user namespace (Linux 5.11 or "
+	    "newer, CONFIG_OVERLAY_FS, on a filesystem that can be its upper "
+	    "layer)");
+	must(chdir(target) == 0, "chdir to the new root");
+	for (size_t i = 0; i < b->image->nbinds; i++)
+		bind_readonly(b->image->binds[i].source,
+		    b->image->binds[i].target);
+}
+
+static void
+mount_proc(void)
+{
+	static const char *const readonly[] = { "proc/sys", "proc/bus",
+		"proc/fs", "proc/irq" };
+	static const char *const hidden[] = { "proc/kcore", "proc/keys",
+		"proc/key-users", "proc/sysrq-trigger", "proc/timer_list",
+		"proc/sched_debug", "proc/latency_stats" };
+
+	must(mount("proc", "proc", "proc", M_NOSUID | M_NODEV | M_NOEXEC,
+	    NULL) == 0, "mount: proc (EPERM: something is mounted over a part "
+	    "of the host's /proc; unset ProtectKernelTunables= and "
+	    "ProtectKernelLogs= of the unit)");
+	for (size_t i = 0; i < SBX_NELEM(readonly); i++) {
+		if (access(readonly[i], F_OK) == -1)
+			continue;
+		must(mount(readonly[i], readonly[i], NULL, M_BIND | M_REC,
+		    NULL) == 0, "mount: over a part of proc");
+		must(seal(readonly[i], MOUNT_ATTR_RDONLY, AT_RECURSIVE),
+		    "mount_setattr: a part of proc");
+	}
+	for (size_t i = 0; i < SBX_NELEM(hidden); i++)
+		if (access(hidden[i], F_OK) == 0)
+			must(mount("/dev/null", hidden[i], NULL, M_BIND,
+			    NULL) == 0, "mount: over a part of proc");
+}
+
+static void
+mount_dev(void)
+{
+	static const char *const nodes[] = { "null", "zero", "full", "random",
+		"urandom", "tty" };
+	static const struct { const char *target, *name; } links[] = {
+		{ "/proc/self/fd", "dev/fd" },
+		{ "/proc/self/fd/0", "dev/stdin" },
+		{ "/proc/self/fd/1", "dev/stdout" },
+		{ "/proc/self/fd/2", "dev/stderr" },
+		{ "pts/ptmx", "dev/ptmx" },
+	};
+	char source[32], target[32];
+	int fd;
+
+	must(mount("tmpfs", "dev", "tmpfs", M_NOSUID | M_NOEXEC,
+	    "mode=0755,size=64k,nr_inodes=64") == 0, "mount: tmpfs on /dev");
+	for (size_t i = 0; i < SBX_NELEM(nodes); i++) {
+		(void)snprintf(source, sizeof(source), "/dev/%s", nodes[i]);
+		(void)snprintf(target, sizeof(target), "dev/%s", nodes[i]);
+		fd = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+		    0666);
+		must(fd != -1, "a mount point in /dev");
+		(void)close(fd);
+		must(mount(source, target, NULL, M_BIND, NULL) == 0,
+		    "mount: a device of the host");
+	}
+	for (size_t i = 0; i < SBX_NELEM(links); i++)
+		must(symlink(links[i].target, links[i].name) == 0,
+		    "a link in /dev");
+	must(mkdir("dev/pts", 0755) == 0 && mkdir("dev/shm", 0755) == 0,
+	    "a mount point in /dev");
+	must(mount("devpts", "dev/pts", "devpts", M_NOSUID | M_NOEXEC,
+	    "newinstance,ptmxmode=0666,mode=0620") == 0, "mount: devpts");
+	must(mount("tmpfs", "dev/shm", "tmpfs", M_NOSUID | M_NODEV | M_NOEXEC,
+	    "mode=1777,size=64m") == 0, "mount: tmpfs on /dev/shm");
+	must(seal("dev", MOUNT_ATTR_RDONLY, 0), "mount_setattr: /dev");
+}
+
+/* pivot_root(2), "pivot_root(".", ".")": no directory for the old root. */
+static void
+enter_root(void)
+{
+	must(syscall(SYS_pivot_root, ".", ".") == 0, "pivot_root");
+	must(umount2(".", UMOUNT_DETACH) == 0, "umount2 of the old root");
+	must(chdir("/") == 0, "chdir to /");
+}
+
+/* --- the rest ------------------------------------------------------------------- */
+
+static void
+net_up(void)
+{
+	struct ifreq ifr = { .ifr_name = "lo" };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	must(fd != -1, "socket: AF_INET in the sandbox");
+	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
+	must(ioctl(fd, SIOCSIFFLAGS, &ifr) == 0, "ioctl: SIOCSIFFLAGS of lo");
+	(void)close(fd);
+}
+
+static void
+drop_caps(void)
+{
+	struct __user_cap_header_struct h = {
+		.version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = { 0 };
+
+	for (int c = 0; c <= 63; c++)
+		if (prctl(PR_CAPBSET_DROP, c) == -1)
+			must(errno == EINVAL, "prctl: PR_CAPBSET_DROP");
+	must(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) == 0,
+	    "prctl: PR_CAP_AMBIENT");
+	must(syscall(SYS_capset, &h, none) == 0, "capset");
+	must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0,
+	    "prctl: PR_SET_NO_NEW_PRIVS");
+}
+
+/* The channel as 3, /dev/null as 0 to 2, nothing else passes the exec. */
+static void
+keep_fds(const struct build *b)
+{
+	must(channel != INIT_FD ? dup2(channel, INIT_FD) == INIT_FD :
+	    fcntl(INIT_FD, F_SETFD, 0) == 0, "dup2");
+	channel = INIT_FD;
+	for (int fd = 0; fd < 3; fd++)
+		must(dup2(b->null_fd, fd) == fd, "dup2");
+	must(syscall(SYS_close_range, 4, ~0u, 4 /* CLOEXEC */) == 0,
+	    "close_range (Linux 5.11 or newer is needed)");
+}
+
+static _Noreturn void
+child(const struct build *b)
+{
+	char *argv[] = { (char *)(uintptr_t)"sbx-init", NULL };
+	char *env[] = { NULL };
+	sigset_t none;
+
+	channel = b->channel_fd;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	map_ids(b);
+	mount_root(b);
+	mount_proc();
+	mount_dev();
+	enter_root();
+	must(sethostname(b->id, strlen(b->id)) == 0, "sethostname");
+	net_up();
+	drop_caps();
+	keep_fds(b);
+	(void)syscall(SYS_execveat, b->init_fd, "", argv, env, AT_EMPTY_PATH);
+	die("execveat of sbx-init");
+}
+
+int
+build_start(const struct build *b, pid_t *ret_pid, int *ret_pidfd,
+    struct sbx_err *err)
+{
+	int pidfd = -1;
+	struct clone_args a = {
+		.flags = CLONE_PIDFD | CLONE_NEWUSER | CLONE_NEWNS |
+		    CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
+		    CLONE_NEWCGROUP,
+		.pidfd = (uint64_t)(uintptr_t)&pidfd,
+		.exit_signal = SIGCHLD,
+	};
+	long pid = syscall(SYS_clone3, &a, sizeof(a));
+
+	if (pid == -1)
+		return (sbx_err_sys(err, "clone3 with new namespaces (see "
+		    "user.max_user_namespaces and what 'sbx doctor' says)"));
+	if (pid == 0)
+		child(b);
+	*ret_pid = (pid_t)pid;
+	*ret_pidfd = pidfd;
+	return (0);
+}

@@ -1,0 +1,141 @@
+#ifndef SBX_ENGINE_ENGINE_H
+#define SBX_ENGINE_ENGINE_H
+
+/* What the engine holds: one struct, passed down. */
+
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/proto/peer.h"
+
+struct event;
+struct event_base;
+
+#define CREATE_S 15		/* a sandbox that is not ready by then is not */
+#define KILL_S 2		/* init answers a kill within 1 s, or is ended */
+#define MAX_UNPACKS_ENGINE 8	/* asked of one init and not answered */
+
+/* --- image_host.c: what of the host a sandbox of image `host` sees ---------- */
+#define MAX_BINDS 24
+struct image {
+	struct {
+		char source[64];	/* absolute, on the host */
+		char target[64];	/* relative, below the new root */
+	} binds[MAX_BINDS];
+	size_t nbinds;
+};
+/* Make scratch/skel, the lowest layer, anew.  0, SBX_E_SYS. */
+int image_host_prepare(int scratch, struct image *ret_image,
+    struct sbx_err *err);
+
+/* --- guest_filter.c ----------------------------------------------------------- */
+/* The filter of guests and their init, as BPF in a sealed memfd (owned). */
+int guest_filter(int *ret_fd, struct sbx_err *err);
+
+/* --- scratch.c ------------------------------------------------------------------ */
+/* scratch/ID/{upper,work,m} for a new sandbox.  0, SBX_E_SYS. */
+int scratch_make(int scratch, const char *id, struct sbx_err *err);
+/* Delete it in a child of low priority; at once only its name goes. */
+void scratch_drop(int scratch, const char *id);
+/* Everything but the skeleton that an earlier life left: found() each. */
+void scratch_collect(int scratch, void (*found)(void *, const char *),
+    void *arg);
+
+/* --- build.c ---------------------------------------------------------------------- */
+struct build {
+	const char *id;			/* scratch/ID is there */
+	const struct image *image;
+	int init_fd, channel_fd, null_fd;
+	uid_t uid;
+	gid_t gid;
+};
+/*
+ * Clone a child into new namespaces of every kind, let it build the sandbox
+ * and become sbx-init with channel_fd as its descriptor 3.  What fails there
+ * comes as INIT_FAILED on the channel.  0 with pid and pidfd (owned), or
+ * SBX_E_SYS.
+ */
+int build_start(const struct build *b, pid_t *ret_pid, int *ret_pidfd,
+    struct sbx_err *err);
+
+/* --- sandbox.c, job.c ---------------------------------------------------------------- */
+struct engine;
+struct sandbox;
+
+struct job {
+	LIST_ENTRY(job) link;		/* of its sandbox */
+	LIST_ENTRY(job) hash;
+	struct sandbox *sb;
+	char run[SBX_RUN_HEX + 1];
+	int out[2];			/* read ends of stdout, stderr, owned */
+	uint32_t exec_id, kill_id;	/* the monitor's requests, 0: none */
+	struct event *kill_timer;	/* owned */
+	bool started, exited;
+};
+LIST_HEAD(job_list, job);
+
+enum sandbox_state { SB_CREATING, SB_READY, SB_ENDING, SB_STATE_MAX };
+struct sandbox {
+	LIST_ENTRY(sandbox) link;
+	struct engine *e;
+	char id[SBX_CONTAINER_HEX + 1];
+	enum sandbox_state state;
+	struct sbx_peer *init;		/* owned; NULL when the channel ended */
+	pid_t pid;			/* 0: reaped */
+	int pidfd, listener;		/* owned */
+	uint32_t ask_id;		/* CREATE or STOP that waits, 0: none */
+	uint8_t why;			/* enum sbx_end_why, while ENDING */
+	char reason[256];
+	struct event *timer;		/* owned: CREATE_S */
+	struct job_list jobs;
+	unsigned njobs;
+	struct { uint32_t id; bool used; } unpacks[MAX_UNPACKS_ENGINE];
+};
+LIST_HEAD(sandbox_list, sandbox);
+
+struct engine {
+	struct event_base *base;
+	struct sbx_peer *monitor, *recorder, *proxy;	/* owned, NULL: none */
+	struct event *sigchld;
+	int scratch, init_fd, filter_fd, null_fd;	/* owned */
+	uint32_t nofile, nproc;
+	struct image image;
+	struct sandbox_list sandboxes;
+	unsigned nsandboxes;
+	bool ending;
+	int exit_code;
+};
+
+struct sandbox *sandbox_find(struct engine *e, const char *id);
+void sandbox_create(struct engine *e, const struct sbx_sandbox_create *q,
+    uint32_t id);
+void sandbox_is_ready(struct sandbox *sb, int listener);
+/* End it: init dies, and everything in it; ENDED follows when it is reaped. */
+void sandbox_end(struct sandbox *sb, enum sbx_end_why why, const char *fmt,
+    ...) SBX_PRINTF(3, 4);
+void sandbox_reaped(struct engine *e, pid_t pid, int status);
+void sandbox_tell_proxy(struct sandbox *sb);
+
+struct job *job_find(struct engine *e, const char *run);
+void job_exec(struct sandbox *sb, const struct sbx_engine_exec *q,
+    int stdin_fd, uint32_t id);
+void job_started(struct job *j, int32_t error, const char *reason);
+void job_exited(struct job *j, int32_t status, uint8_t why);
+void job_kill(struct job *j, uint32_t id);
+void job_killed(struct job *j, uint32_t killed, uint8_t left);
+void job_gone(struct job *j);		/* frees it */
+void job_tell_recorder(struct job *j);
+
+/* --- work.c ---------------------------------------------------------------------------- */
+void work_find(struct sandbox *sb, const struct sbx_engine_work *q,
+    uint32_t id);
+
+/* --- tables of handlers, one a peer ------------------------------------------------------ */
+extern const struct sbx_dispatch_table engine_from_monitor, engine_from_init,
+    engine_from_recorder, engine_from_proxy;
+/* A new channel replaces the old one.  fd: owned. */
+void engine_add_peer(struct engine *e, enum sbx_proc proc, int fd);
+
+#endif

@@ -1,0 +1,157 @@
+/*
+ * What the monitor may ask.  It is trusted to have decided who may; ids and
+ * names are still checked for their form, since paths are made of them.
+ */
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sbxd/engine/engine.h"
+
+static int
+on_ping(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct engine *e = sbx_peer_ctx(p);
+	char state[96];
+	struct sbx_pong m = { .healthy = 1, .state = state };
+
+	(void)snprintf(state, sizeof(state), "sandboxes=%u recorder=%d proxy=%d",
+	    e->nsandboxes, e->recorder != NULL, e->proxy != NULL);
+	return (sbx_send_pong(p, in->hdr.id, &m, NULL));
+}
+
+static int
+on_shutdown(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct engine *e = sbx_peer_ctx(p);
+
+	(void)in;
+	(void)event_base_loopbreak(e->base);
+	return (0);
+}
+
+static int
+on_introduce(struct sbx_peer *p, struct sbx_in *in)
+{
+	uint8_t proc = in->m.introduce.peer;
+
+	if (proc != SBX_PROC_RECORDER && proc != SBX_PROC_PROXY)
+		return (SBX_E_POLICY);
+	engine_add_peer(sbx_peer_ctx(p), proc, sbx_steal_fd(&in->fds[0]));
+	return (0);
+}
+
+static int
+on_sandbox_create(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct sbx_sandbox_create *q = &in->m.sandbox_create;
+
+	if (!sbx_is_hex(q->container, SBX_CONTAINER_HEX))
+		return (SBX_E_SYNTAX);
+	sandbox_create(sbx_peer_ctx(p), q, in->hdr.id);
+	return (0);
+}
+
+static int
+on_sandbox_stop(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct sandbox *sb = sandbox_find(sbx_peer_ctx(p),
+	    in->m.sandbox_stop.container);
+	struct sbx_sandbox_ended gone = { .why = SBX_END_STOP,
+		.container = in->m.sandbox_stop.container,
+		.reason = "there is no such sandbox any more" };
+
+	if (sb == NULL)
+		return (sbx_send_sandbox_ended(p, in->hdr.id, &gone, NULL));
+	if (sb->ask_id == 0)
+		sb->ask_id = in->hdr.id;
+	sandbox_end(sb, SBX_END_STOP, "stopped");
+	return (0);
+}
+
+static int
+on_engine_exec(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct sbx_engine_exec *q = &in->m.engine_exec;
+	struct sandbox *sb = sandbox_find(sbx_peer_ctx(p), q->container);
+	struct sbx_engine_exec_started m = { .run = q->run, .error = ESRCH,
+		.reason = "the sandbox has ended" };
+
+	if (!sbx_is_hex(q->run, SBX_RUN_HEX) || q->argv.count == 0)
+		return (SBX_E_SYNTAX);
+	if (sb == NULL || sb->state != SB_READY)
+		return (sbx_send_engine_exec_started(p, in->hdr.id, &m, NULL));
+	job_exec(sb, q, in->fds[0], in->hdr.id);
+	return (0);
+}
+
+static int
+on_engine_kill(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct job *j = job_find(sbx_peer_ctx(p), in->m.engine_kill.run);
+	struct sbx_engine_killed m = { .run = in->m.engine_kill.run };
+
+	if (j == NULL)
+		return (sbx_send_engine_killed(p, in->hdr.id, &m, NULL));
+	job_kill(j, in->hdr.id);
+	return (0);
+}
+
+static int
+on_engine_work(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct sbx_engine_work *q = &in->m.engine_work;
+	struct sandbox *sb = sandbox_find(sbx_peer_ctx(p), q->container);
+	struct sbx_engine_work_found none = { .container = q->container,
+		.complete = 1 };
+
+	if (sb == NULL)
+		return (sbx_send_engine_work_found(p, in->hdr.id, &none,
+		    NULL));
+	work_find(sb, q, in->hdr.id);
+	return (0);
+}
+
+static int
+on_engine_unpack(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct sbx_engine_unpack *q = &in->m.engine_unpack;
+	struct sandbox *sb = sandbox_find(sbx_peer_ctx(p), q->container);
+	struct sbx_engine_unpacked m = { .container = q->container,
+		.error = ESRCH, .reason = "the sandbox has ended",
+		.final_path = "" };
+	struct sbx_init_unpack to = { .mode = q->mode, .dest = q->dest };
+
+	if (q->mode >= SBX_COPY_MAX)
+		return (SBX_E_RANGE);
+	for (size_t i = 0; sb != NULL && sb->state == SB_READY &&
+	    i < MAX_UNPACKS_ENGINE; i++) {
+		if (sb->unpacks[i].used)
+			continue;
+		sb->unpacks[i].used = true;
+		sb->unpacks[i].id = in->hdr.id;
+		/* when init is gone, its end answers */
+		(void)sbx_send_init_unpack(sb->init, in->hdr.id, &to, in->fds);
+		return (0);
+	}
+	if (sb != NULL && sb->state == SB_READY) {
+		m.error = EBUSY;
+		m.reason = "too many copies into this sandbox at once";
+	}
+	return (sbx_send_engine_unpacked(p, in->hdr.id, &m, NULL));
+}
+
+static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
+	[SBX_MSG_PING] = { SBX_ST_ANY, 0, on_ping },
+	[SBX_MSG_SHUTDOWN] = { SBX_ST_ANY, SBX_D_ONCE, on_shutdown },
+	[SBX_MSG_INTRODUCE] = { SBX_ST_ANY, 0, on_introduce },
+	[SBX_MSG_SANDBOX_CREATE] = { SBX_ST_ANY, 0, on_sandbox_create },
+	[SBX_MSG_SANDBOX_STOP] = { SBX_ST_ANY, 0, on_sandbox_stop },
+	[SBX_MSG_ENGINE_EXEC] = { SBX_ST_ANY, 0, on_engine_exec },
+	[SBX_MSG_ENGINE_KILL] = { SBX_ST_ANY, 0, on_engine_kill },
+	[SBX_MSG_ENGINE_WORK] = { SBX_ST_ANY, 0, on_engine_work },
+	[SBX_MSG_ENGINE_UNPACK] = { SBX_ST_ANY, 0, on_engine_unpack },
+};
+const struct sbx_dispatch_table engine_from_monitor = { SBX_PROC_ENGINE,
+	SBX_PROC_MONITOR, rows };

@@ -1,0 +1,26 @@
+/* What the proxy says of a socket it was handed. */
+#include "sbxd/engine/engine.h"
+
+/*
+ * Refused: what the sandbox's init passed out is not the socket that it should
+ * be, and init is the only one who could do that.
+ */
+static int
+on_proxy_listener_state(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct sbx_proxy_listener_state *q =
+	    &in->m.proxy_listener_state;
+	struct sandbox *sb = sandbox_find(sbx_peer_ctx(p), q->container);
+
+	if (q->error != 0 && sb != NULL)
+		sandbox_end(sb, SBX_END_VIOLATION,
+		    "its egress socket was refused: %s", q->reason);
+	return (0);
+}
+
+static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
+	[SBX_MSG_PROXY_LISTENER_STATE] = { SBX_ST_ANY, 0,
+		on_proxy_listener_state },
+};
+const struct sbx_dispatch_table engine_from_proxy = { SBX_PROC_ENGINE,
+	SBX_PROC_PROXY, rows };

@@ -1,0 +1,216 @@
+/*
+ * sbxd-engine: makes the sandboxes and is their parent.
+ *
+ * It alone holds their inits, their pidfds, the read ends of their jobs'
+ * pipes (duplicates of the recorder's) and their egress sockets (duplicates of
+ * the proxy's).  The monitor talks to it in validated specs, each sandbox's
+ * init over a channel of its own, and the recorder and the proxy over channels
+ * that the monitor brings.  It must never read what a job printed, act on
+ * anything but those messages, or outlive the monitor; its death ends its
+ * sandboxes.
+ *
+ * It runs in a user and a network namespace of its own: the capabilities that
+ * it keeps are worth something only in there, and there is no device but lo.
+ * It has no allowlist of calls, since guests inherit its filter.
+ */
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/privs/privs.h"
+#include "common/proto/accepts.h"
+#include "config.h"
+#include "sbxd/engine/engine.h"
+
+#define CHANNEL_FD 3
+#define START_TIMEOUT_MS 10000
+
+static const uint16_t start_types[] = { SBX_MSG_ENGINE_START, 0 };
+static const struct sbx_accepts start_list = { SBX_PROC_ENGINE,
+	SBX_PROC_MONITOR, start_types };
+
+static struct engine engine;
+
+static void
+to_monitor(void *arg, enum sbx_log_level level, const char *text)
+{
+	struct engine *e = arg;
+	struct sbx_log m = { .level = (uint8_t)level, .text = text };
+
+	if (e->monitor != NULL)
+		(void)sbx_send_log(e->monitor, 0, &m, NULL); /* nowhere else */
+}
+
+static void
+on_monitor_end(struct sbx_peer *p, int error)
+{
+	struct engine *e = sbx_peer_ctx(p);
+
+	e->monitor = NULL;
+	sbx_log_to(NULL, NULL);
+	if (error != SBX_E_CLOSED) {
+		log_err("channel of monitor ended: %s", sbx_error_name(error));
+		e->exit_code = 3;
+	}
+	(void)event_base_loopbreak(e->base);
+}
+
+/* What it had not taken is sent again to its next life. */
+static void
+on_other_end(struct sbx_peer *p, int error)
+{
+	struct engine *e = sbx_peer_ctx(p);
+
+	if (error != SBX_E_CLOSED)
+		log_err("channel of %s ended: %s",
+		    sbx_proc_name(sbx_peer_remote(p)), sbx_error_name(error));
+	if (p == e->recorder)
+		e->recorder = NULL;
+	else if (p == e->proxy)
+		e->proxy = NULL;
+}
+
+void
+engine_add_peer(struct engine *e, enum sbx_proc proc, int fd)
+{
+	bool rec = proc == SBX_PROC_RECORDER;
+	struct sbx_peer **slot = rec ? &e->recorder : &e->proxy;
+	struct sandbox *sb;
+	struct job *j;
+
+	sbx_peer_free(*slot);
+	*slot = sbx_peer_new(e->base, fd,
+	    rec ? &engine_from_recorder : &engine_from_proxy, e, on_other_end);
+	LIST_FOREACH(sb, &e->sandboxes, link) {
+		if (!rec) {
+			sandbox_tell_proxy(sb);
+			continue;
+		}
+		LIST_FOREACH(j, &sb->jobs, link)
+			job_tell_recorder(j);
+	}
+}
+
+static void
+on_sigchld(evutil_socket_t sig, short what, void *arg)
+{
+	int status;
+	pid_t pid;
+
+	(void)sig, (void)what;
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		sandbox_reaped(arg, pid, status);
+}
+
+static void
+on_leftover(void *arg, const char *id)
+{
+	struct engine *e = arg;
+	struct sbx_engine_leftover m = { .container = id,
+		.what = "scratch of a sandbox that did not end, removed" };
+
+	(void)sbx_send_engine_leftover(e->monitor, 0, &m, NULL);
+}
+
+/* Before the cage: nothing.  After it, as its own user: files and filter. */
+static int
+prepare(struct engine *e, int channel_fd, bool trap, struct sbx_err *err)
+{
+	struct sbx_privs_args args = { .trap = trap };
+	struct sbx_hello hello = { .version = PACKAGE_VERSION };
+	int r;
+
+	if ((r = sbx_privs_enter(SBX_PROC_ENGINE, &args, &hello.features,
+	    err)) < 0)
+		return (r);
+	/* mounts of a sandbox name their parts relative to it */
+	if (fchdir(e->scratch) == -1)
+		return (sbx_err_sys(err, "scratch directory"));
+	e->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (e->null_fd == -1)
+		return (sbx_err_sys(err, "/dev/null"));
+	if ((r = image_host_prepare(e->scratch, &e->image, err)) < 0 ||
+	    (r = guest_filter(&e->filter_fd, err)) < 0)
+		return (r);
+	e->base = event_base_new();
+	if (e->base == NULL || (e->sigchld = evsignal_new(e->base, SIGCHLD,
+	    on_sigchld, e)) == NULL || event_add(e->sigchld, NULL) == -1)
+		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
+	e->monitor = sbx_peer_new(e->base, channel_fd, &engine_from_monitor, e,
+	    on_monitor_end);
+	sbx_log_to(to_monitor, e);
+	hello.pid = (uint32_t)getpid();
+	if ((r = sbx_send_hello(e->monitor, 0, &hello, NULL)) < 0)
+		return (sbx_err_set(err, r, "HELLO: %s", sbx_error_name(r)));
+	scratch_collect(e->scratch, on_leftover, e);
+	return (0);
+}
+
+/* ENGINE_START's descriptors and numbers. */
+static void
+take_start(struct engine *e, struct sbx_in *in)
+{
+	e->nofile = in->m.engine_start.nofile_hard;
+	e->nproc = in->m.engine_start.nproc;
+	e->scratch = sbx_steal_fd(&in->fds[0]);
+	e->init_fd = sbx_steal_fd(&in->fds[1]);
+}
+
+/*
+ * The end: every init is killed and waited for, so that nobody sees the
+ * engine gone and a sandbox alive.  SIGKILL cannot be put off for long.
+ */
+static void
+finish(struct engine *e)
+{
+	struct sandbox *sb;
+	int status;
+
+	sbx_log_to(NULL, NULL);
+	LIST_FOREACH(sb, &e->sandboxes, link)
+		if (sb->pid != 0)
+			(void)kill(sb->pid, SIGKILL);
+	LIST_FOREACH(sb, &e->sandboxes, link) {
+		if (sb->pid != 0)
+			(void)waitpid(sb->pid, &status, 0);
+		scratch_drop(e->scratch, sb->id);
+	}
+	if (e->monitor != NULL)
+		(void)sbx_peer_flush(e->monitor, 200);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct sbx_dispatch_table *const tables[] = {
+		&engine_from_monitor, &engine_from_init, &engine_from_recorder,
+		&engine_from_proxy, NULL };
+	static const struct sbx_accepts *const lists[] = { &start_list, NULL };
+	struct engine *e = &engine;
+	bool debug = argc > 1 && strncmp(argv[1], "-d", 2) == 0;
+	struct sbx_err err = { 0 };
+	struct sbx_chan c;
+	int r;
+
+	sbx_accepts_print(argc, argv, tables, lists);
+	if (argc > 1 && !debug)
+		return (1);
+	sbx_privs_early();
+	sbx_log_init("sbxd-engine", debug ? SBX_LOG_DEBUG : SBX_LOG_INFO);
+	sbx_chan_init(&c, CHANNEL_FD, SBX_PROC_ENGINE, SBX_PROC_MONITOR);
+	r = sbx_chan_recv(&c, START_TIMEOUT_MS);
+	if (r < 0 || !sbx_accepts(&start_list, c.in->hdr.type))
+		sbx_fatal("no ENGINE_START: %s", sbx_error_name(r));
+	take_start(e, c.in);
+	if (prepare(e, sbx_steal_fd(&c.fd), debug, &err) < 0)
+		sbx_fatal("%s", err.msg);
+	sbx_chan_clear(&c);
+	if (event_base_dispatch(e->base) < 0)
+		sbx_fatal("the event loop failed");
+	finish(e);
+	return (e->exit_code);
+}

@@ -1,0 +1,253 @@
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sbxd/engine/engine.h"
+
+/* What every command of a sandbox finds, beside what its caller adds. */
+static const char *const guest_env[] = {
+	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	"HOME=/home/sandbox", "USER=sandbox", "LOGNAME=sandbox",
+	"SHELL=/bin/bash", "LANG=C.UTF-8",
+};
+
+struct sandbox *
+sandbox_find(struct engine *e, const char *id)
+{
+	struct sandbox *sb;
+
+	LIST_FOREACH(sb, &e->sandboxes, link)
+		if (strcmp(sb->id, id) == 0)
+			return (sb);
+	return (NULL);
+}
+
+static void
+refuse(struct engine *e, const char *id, uint32_t ask_id, const char *reason)
+{
+	struct sbx_sandbox_ended m = { .container = id, .why = SBX_END_CREATE,
+		.reason = reason };
+
+	(void)sbx_send_sandbox_ended(e->monitor, ask_id, &m, NULL);
+}
+
+static void
+sandbox_free(struct sandbox *sb)
+{
+	LIST_REMOVE(sb, link);
+	sb->e->nsandboxes--;
+	sbx_peer_free(sb->init);
+	if (sb->timer != NULL)
+		event_free(sb->timer);
+	sbx_close(&sb->pidfd);
+	sbx_close(&sb->listener);
+	free(sb);
+}
+
+static void
+on_create_timeout(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd, (void)what;
+	sandbox_end(arg, SBX_END_CREATE, "not ready within %d s", CREATE_S);
+}
+
+static void
+on_init_end(struct sbx_peer *p, int error)
+{
+	struct sandbox *sb = sbx_peer_ctx(p);
+
+	sb->init = NULL;
+	if (error == SBX_E_CLOSED)
+		sandbox_end(sb, sb->state == SB_CREATING ? SBX_END_CREATE :
+		    SBX_END_DIED, "its init ended");
+	else
+		sandbox_end(sb, SBX_END_VIOLATION,
+		    "its init broke the protocol: %s", sbx_error_name(error));
+}
+
+static int
+send_start(struct sandbox *sb)
+{
+	SBX_CLEANUP_BUF struct sbx_buf b;
+	struct sbx_init_start m = { .nofile_hard = sb->e->nofile,
+		.nproc = sb->e->nproc };
+
+	sbx_buf_init(&b, 4096);
+	for (size_t i = 0; i < SBX_NELEM(guest_env); i++)
+		if (sbx_strs_add(&m.env, &b, guest_env[i]) != 0)
+			return (SBX_E_LIMIT);
+	return (sbx_send_init_start(sb->init, 0, &m, &sb->e->filter_fd));
+}
+
+static int
+start(struct sandbox *sb, struct sbx_err *err)
+{
+	struct engine *e = sb->e;
+	struct timeval limit = { CREATE_S, 0 };
+	struct build b = { .id = sb->id, .image = &e->image,
+		.init_fd = e->init_fd, .null_fd = e->null_fd,
+		.uid = geteuid(), .gid = getegid() };
+	int pair[2], r;
+
+	if ((r = scratch_make(e->scratch, sb->id, err)) < 0)
+		return (r);
+	if (sbx_wire_pair(pair) != 0)
+		return (sbx_err_sys(err, "socketpair"));
+	b.channel_fd = pair[1];
+	r = build_start(&b, &sb->pid, &sb->pidfd, err);
+	sbx_close(&pair[1]);
+	if (r < 0) {
+		sbx_close(&pair[0]);
+		return (r);
+	}
+	sb->init = sbx_peer_new(e->base, pair[0], &engine_from_init, sb,
+	    on_init_end);
+	sb->timer = evtimer_new(e->base, on_create_timeout, sb);
+	if (sb->timer == NULL || event_add(sb->timer, &limit) == -1)
+		sbx_fatal("out of memory");
+	if ((r = send_start(sb)) < 0)
+		sandbox_end(sb, SBX_END_CREATE, "INIT_START: %s",
+		    sbx_error_name(r));
+	return (0);
+}
+
+void
+sandbox_create(struct engine *e, const struct sbx_sandbox_create *q,
+    uint32_t id)
+{
+	struct sandbox *sb;
+	struct sbx_err err = { 0 };
+
+	if (strcmp(q->image, "host") != 0) {
+		refuse(e, q->container, id, "there is no such image");
+		return;
+	}
+	if (e->nsandboxes >= SBX_MAX_SANDBOXES ||
+	    sandbox_find(e, q->container) != NULL) {
+		refuse(e, q->container, id, "there are too many sandboxes");
+		return;
+	}
+	sb = sbx_xcalloc(1, sizeof(*sb));
+	sb->e = e;
+	sb->pidfd = sb->listener = -1;
+	sb->ask_id = id;
+	(void)sbx_strlcpy(sb->id, q->container, sizeof(sb->id));
+	LIST_INIT(&sb->jobs);
+	LIST_INSERT_HEAD(&e->sandboxes, sb, link);
+	e->nsandboxes++;
+	if (start(sb, &err) < 0) {
+		refuse(e, sb->id, id, err.msg);
+		scratch_drop(e->scratch, sb->id);
+		sandbox_free(sb);
+	}
+}
+
+void
+sandbox_tell_proxy(struct sandbox *sb)
+{
+	struct sbx_proxy_listener m = { .container = sb->id };
+
+	if (sb->e->proxy != NULL && sb->listener != -1 &&
+	    sb->state == SB_READY)
+		(void)sbx_send_proxy_listener(sb->e->proxy, 0, &m,
+		    &sb->listener);	/* a new proxy gets it again */
+}
+
+void
+sandbox_is_ready(struct sandbox *sb, int listener)
+{
+	struct sbx_sandbox_ready m = { .container = sb->id,
+		.pid = (uint32_t)sb->pid };
+
+	if (sb->state != SB_CREATING) {
+		sbx_close(&listener);
+		return;
+	}
+	sb->listener = listener;
+	sb->state = SB_READY;
+	(void)event_del(sb->timer);
+	(void)sbx_send_sandbox_ready(sb->e->monitor, sb->ask_id, &m, NULL);
+	sb->ask_id = 0;
+	sandbox_tell_proxy(sb);
+}
+
+void
+sandbox_end(struct sandbox *sb, enum sbx_end_why why, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (sb->state == SB_ENDING)
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(sb->reason, sizeof(sb->reason), fmt, ap);
+	va_end(ap);
+	sb->state = SB_ENDING;
+	sb->why = why;
+	/* PID 1's death ends every process of its namespace (pid_namespaces(7)) */
+	if (sb->pid != 0)
+		(void)syscall(SYS_pidfd_send_signal, sb->pidfd, SIGKILL, NULL,
+		    0);
+}
+
+/* Everything that waited for something of this sandbox is answered. */
+static void
+answer_all(struct sandbox *sb)
+{
+	struct sbx_engine_unpacked m = { .container = sb->id, .error = ESRCH,
+		.reason = "the sandbox has ended", .final_path = "" };
+	struct job *j;
+
+	while ((j = LIST_FIRST(&sb->jobs)) != NULL) {
+		if (!j->started)
+			job_started(j, ESRCH, "the sandbox has ended");
+		else if (!j->exited)
+			job_exited(j, SIGKILL, SBX_EXIT_SANDBOX);
+		job_gone(j);
+	}
+	for (size_t i = 0; i < MAX_UNPACKS_ENGINE; i++)
+		if (sb->unpacks[i].used)
+			(void)sbx_send_engine_unpacked(sb->e->monitor,
+			    sb->unpacks[i].id, &m, NULL);
+}
+
+void
+sandbox_reaped(struct engine *e, pid_t pid, int status)
+{
+	struct sbx_sandbox_ended m = { .status = status };
+	struct sandbox *sb;
+
+	LIST_FOREACH(sb, &e->sandboxes, link)
+		if (sb->pid == pid)
+			break;
+	if (sb == NULL)
+		return;		/* a child that deletes scratch */
+	sb->pid = 0;
+	/* what init still said, such as why it could not start, comes first */
+	if (sb->init != NULL && sb->state == SB_CREATING) {
+		struct sbx_in *in = sbx_xcalloc(1, sizeof(*in));
+
+		if (sbx_wire_recv(sbx_peer_fd(sb->init), SBX_PROC_ENGINE,
+		    SBX_PROC_INIT, in, MSG_DONTWAIT) == 0 &&
+		    in->hdr.type == SBX_MSG_INIT_FAILED)
+			sandbox_end(sb, SBX_END_CREATE, "%s: %s",
+			    in->m.init_failed.reason,
+			    strerror(in->m.init_failed.error));
+		sbx_in_clear(in);
+		free(in);
+	}
+	sandbox_end(sb, sb->state == SB_CREATING ? SBX_END_CREATE :
+	    SBX_END_DIED, "its init ended");
+	answer_all(sb);
+	m.container = sb->id;
+	m.why = sb->why;
+	m.reason = sb->reason;
+	(void)sbx_send_sandbox_ended(e->monitor, sb->ask_id, &m, NULL);
+	scratch_drop(e->scratch, sb->id);
+	sandbox_free(sb);
+}

@@ -1,0 +1,168 @@
+/*
+ * Is there work newer than a baseline?  Read from the scratch layer, from
+ * outside, by change times that no guest can set.  A guest could only make
+ * work of its own look old by not doing it.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sbxd/engine/engine.h"
+
+#define MAX_ENTRIES 100000
+#define MAX_NS 150000000ull	/* the asker's caller has 200 ms in all */
+#define MAX_DEPTH 64
+#define MAX_NAMES 10
+
+/* What tools make by themselves, wherever it is. */
+static const char *const caches[] = { "__pycache__", "node_modules",
+	".pytest_cache", ".mypy_cache", ".ruff_cache", ".cache" };
+/* Of .git only what says that something was committed. */
+static const char *const git_kept[] = { "HEAD", "refs", "packed-refs" };
+
+struct search {
+	uint64_t since_ns, until_ns;
+	unsigned entries;
+	bool complete;
+	struct sbx_engine_work_found m;
+	struct sbx_buf names;
+	char path[PATH_MAX];
+};
+
+static bool
+listed(const char *name, const char *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(name, list[i]) == 0)
+			return (true);
+	return (false);
+}
+
+static void
+found(struct search *s)
+{
+	char text[256];
+
+	s->m.count++;
+	if (s->m.names.count < MAX_NAMES)
+		(void)sbx_strs_add(&s->m.names, &s->names, sbx_vis(text,
+		    sizeof(text), s->path, strlen(s->path)));
+}
+
+static void walk(struct search *s, int dir, bool git, unsigned depth);
+
+/* One entry; its path is in s->path. */
+static void
+visit(struct search *s, int dir, const char *name, bool git, unsigned depth)
+{
+	struct stat st;
+	int sub;
+
+	if (++s->entries > MAX_ENTRIES || sbx_mono_ns() > s->until_ns) {
+		s->complete = false;
+		return;
+	}
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
+		return;
+	if (S_ISDIR(st.st_mode)) {
+		/* by its contents: its own time changes with every cache */
+		sub = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+		    O_CLOEXEC);
+		if (sub == -1 || depth >= MAX_DEPTH)
+			s->complete = false;
+		if (sub != -1 && depth < MAX_DEPTH)
+			walk(s, sub, git || strcmp(name, ".git") == 0,
+			    depth + 1);
+		else
+			sbx_close(&sub);
+	} else if ((S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) &&
+	    (uint64_t)st.st_ctim.tv_sec * 1000000000ull +
+	    (uint64_t)st.st_ctim.tv_nsec > s->since_ns)
+		found(s);
+}
+
+/* dir: consumed */
+static void
+walk(struct search *s, int dir, bool git, unsigned depth)
+{
+	size_t len = strlen(s->path);
+	bool git_top = git && len >= 4 &&
+	    strcmp(s->path + len - 4, ".git") == 0;
+	DIR *d = fdopendir(dir);
+	struct dirent *e;
+
+	if (d == NULL) {
+		s->complete = false;
+		(void)close(dir);
+		return;
+	}
+	while (s->complete && (e = readdir(d)) != NULL) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		if (git ? git_top && !listed(e->d_name, git_kept,
+		    SBX_NELEM(git_kept)) : listed(e->d_name, caches,
+		    SBX_NELEM(caches)))
+			continue;
+		if (snprintf(s->path + len, sizeof(s->path) - len, "%s%s",
+		    len > 0 ? "/" : "", e->d_name) <
+		    (int)(sizeof(s->path) - len))
+			visit(s, dir, e->d_name, git, depth);
+		else
+			s->complete = false;
+		s->path[len] = '\0';
+	}
+	(void)closedir(d);
+}
+
+/* upper/PATH, one component after the other, no link followed; -1 with
+ * ENOENT: nothing was ever written there. */
+static int
+open_upper(struct sandbox *sb, const char *path)
+{
+	char part[NAME_MAX + 1], upper[64];
+	int dir, next;
+
+	(void)snprintf(upper, sizeof(upper), "%s/upper", sb->id);
+	dir = openat(sb->e->scratch, upper, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while (dir != -1 && *path != '\0') {
+		size_t n = strcspn(path, "/");
+
+		if (n > 0 && n < sizeof(part)) {
+			memcpy(part, path, n);
+			part[n] = '\0';
+			next = openat(dir, part, O_RDONLY | O_DIRECTORY |
+			    O_NOFOLLOW | O_CLOEXEC);
+			sbx_close(&dir);
+			dir = next;
+		}
+		path += n + (path[n] == '/');
+	}
+	return (dir);
+}
+
+void
+work_find(struct sandbox *sb, const struct sbx_engine_work *q, uint32_t id)
+{
+	struct search *s = sbx_xcalloc(1, sizeof(*s));
+	int dir;
+
+	s->since_ns = q->since_ns;
+	s->until_ns = sbx_mono_ns() + MAX_NS;
+	s->complete = true;
+	s->m.container = sb->id;
+	sbx_buf_init(&s->names, 4096);
+	dir = open_upper(sb, q->path);
+	if (dir != -1)
+		walk(s, dir, false, 0);
+	else if (errno != ENOENT)
+		s->complete = false;
+	s->m.complete = s->complete;
+	(void)sbx_send_engine_work_found(sb->e->monitor, id, &s->m, NULL);
+	sbx_buf_clear(&s->names);
+	free(s);
+}

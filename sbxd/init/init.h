@@ -1,0 +1,78 @@
+#ifndef SBX_INIT_INIT_H
+#define SBX_INIT_INIT_H
+
+/* What PID 1 of a sandbox holds: one struct, passed down. */
+
+#include <sys/types.h>
+
+#include "common/base/limits.h"
+#include "common/proto/accepts.h"
+#include "common/proto/wire.h"
+
+#define INIT_FD 3		/* the channel to the engine */
+#define MAX_UNPACKS 4
+#define KILL_MS 900		/* a tree must be dead by then: the engine's
+				 * promise of 1 s, less the way to it */
+#define UNPACK_STALL_MS 120000	/* a stream without a byte for so long ends */
+
+struct job {
+	char run[SBX_RUN_HEX + 1];	/* "": the slot is free */
+	pid_t supervisor;		/* 0: it ended */
+	int report_fd;			/* owned; -1 when read to its end */
+	bool started, exited;
+	bool killing;
+	uint32_t kill_id, killed;
+	uint64_t kill_by_ns;
+};
+struct unpack {
+	pid_t pid;			/* 0: the slot is free */
+	uint32_t id;
+	int result_fd;			/* owned */
+};
+struct init {
+	struct sbx_in in;
+	char *env[64 + 1];		/* owned strings; the sandbox's own */
+	uint32_t nofile, nproc;
+	struct job jobs[SBX_MAX_JOBS_SANDBOX];
+	struct unpack unpacks[MAX_UNPACKS];
+};
+
+/* What a supervisor tells PID 1, one record a write(2). */
+struct report {
+	char what;			/* 'S' started, 'E' exec failed,
+					 * 'X' command ended */
+	int32_t value;			/* errno, or wait(2) status */
+	char where[64];			/* the call that failed */
+};
+
+/* cage.c: everything that PID 1 and so all guests lose.  0 or -errno with
+ * *ret_where set. */
+int init_cage(int bpf_fd, const char **ret_where);
+/* The address that egress will use.  Descriptor, or -errno. */
+int init_listener(void);
+
+/* from_engine.c */
+extern const struct sbx_accepts init_from_engine;
+int init_handle(struct init *in);	/* one message; 0 or an sbx_error */
+void init_send(uint16_t type, uint32_t id, const void *msg, const int *fds);
+
+/* job.c */
+void job_start(struct init *in, const struct sbx_init_exec *q, int fds[3],
+    uint32_t id);
+struct job *job_find(struct init *in, const char *run);
+void job_report(struct init *in, struct job *j);
+void job_reaped(struct init *in, pid_t pid, int status);
+
+/* kill.c */
+void kill_begin(struct init *in, struct job *j, uint32_t id);
+/* Go on with all kills; ms until it wants to run again, -1: nothing to do. */
+int kill_step(struct init *in);
+/* SIGKILL what fell to PID 1 because its supervisor is gone. */
+void kill_orphans(struct init *in);
+
+/* unpack.c */
+void unpack_start(struct init *in, const struct sbx_init_unpack *q, int fd,
+    uint32_t id);
+void unpack_result(struct init *in, struct unpack *u);
+
+#endif

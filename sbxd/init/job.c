@@ -1,0 +1,291 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sbxd/init/init.h"
+
+#define MAX_ARGV 1024
+#define MAX_ENV (64 + 256)
+#define PATH_DEFAULT "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:" \
+	"/sbin:/bin"
+
+struct job *
+job_find(struct init *in, const char *run)
+{
+	for (size_t i = 0; i < SBX_NELEM(in->jobs); i++)
+		if (in->jobs[i].run[0] != '\0' &&
+		    strcmp(in->jobs[i].run, run) == 0)
+			return (&in->jobs[i]);
+	return (NULL);
+}
+
+/* --- in the command's process ------------------------------------------- */
+
+static _Noreturn void
+exec_failed(int fd, int error, const char *where)
+{
+	struct report r = { .what = 'E', .value = error };
+
+	(void)snprintf(r.where, sizeof(r.where), "%s", where);
+	(void)!write(fd, &r, sizeof(r));
+	_exit(127);
+}
+
+static void
+limit(int resource, rlim_t value, int fd, const char *what)
+{
+	struct rlimit rl = { value, value };
+
+	if (setrlimit(resource, &rl) == -1)
+		exec_failed(fd, errno, what);
+}
+
+/* The later of two entries of one name wins, as execve(2) leaves it open. */
+static void
+set_env(char **env, size_t *n, char *entry)
+{
+	size_t name = (size_t)(strchr(entry, '=') - entry) + 1;
+
+	for (size_t i = 0; i < *n; i++)
+		if (strncmp(env[i], entry, name) == 0) {
+			env[i] = entry;
+			return;
+		}
+	if (*n < MAX_ENV)
+		env[(*n)++] = entry;
+}
+
+/* execvp(3) with the sandbox's PATH, which may be the caller's extra entry. */
+static void
+exec_in_path(char **argv, char **env)
+{
+	const char *path = PATH_DEFAULT, *p, *end;
+	char file[4096];
+	int error = ENOENT;
+
+	for (size_t i = 0; env[i] != NULL; i++)
+		if (strncmp(env[i], "PATH=", 5) == 0)
+			path = env[i] + 5;
+	if (strchr(argv[0], '/') != NULL) {
+		(void)execve(argv[0], argv, env);
+		return;
+	}
+	for (p = path; p != NULL; p = *end == ':' ? end + 1 : NULL) {
+		end = strchrnul(p, ':');
+		if (snprintf(file, sizeof(file), "%.*s/%s", (int)(end - p), p,
+		    argv[0]) >= (int)sizeof(file))
+			continue;
+		(void)execve(file, argv, env);
+		if (errno != ENOENT && errno != ENOTDIR)
+			error = errno;
+	}
+	errno = error;
+}
+
+static _Noreturn void
+command(struct init *in, const struct sbx_init_exec *q, const int fds[3],
+    int err_fd)
+{
+	static char *argv[MAX_ARGV + 1], *env[MAX_ENV + 1];
+	const char *s = NULL;
+	size_t n = 0;
+	sigset_t none;
+
+	(void)setsid();
+	for (int i = 0; i < 3; i++)
+		if (dup2(fds[i], i) == -1)
+			exec_failed(err_fd, errno, "dup2");
+	(void)close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+	if (chdir(q->cwd) == -1)
+		exec_failed(err_fd, errno, "chdir to the working directory");
+	limit(RLIMIT_NOFILE, in->nofile, err_fd, "setrlimit: RLIMIT_NOFILE");
+	limit(RLIMIT_NPROC, in->nproc, err_fd, "setrlimit: RLIMIT_NPROC");
+	while (n < MAX_ARGV && (s = sbx_strs_next(&q->argv, s)) != NULL)
+		argv[n++] = (char *)(uintptr_t)s;
+	n = 0;
+	for (size_t i = 0; in->env[i] != NULL; i++)
+		set_env(env, &n, in->env[i]);
+	for (s = NULL; (s = sbx_strs_next(&q->env, s)) != NULL;)
+		if (strchr(s, '=') != NULL)
+			set_env(env, &n, (char *)(uintptr_t)s);
+	env[n] = NULL;
+	for (int sig = 1; sig < NSIG; sig++)
+		(void)signal(sig, SIG_DFL);	/* SIGKILL and SIGSTOP refuse */
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)umask(022);
+	exec_in_path(argv, env);
+	exec_failed(err_fd, errno, "execve");
+}
+
+/* --- in the supervisor ---------------------------------------------------- */
+
+/*
+ * Parent and subreaper of one run: every orphan of the tree falls to it, so
+ * the tree stays below it whatever forks and setsids.  It has no exec, since
+ * that would make it dumpable, and takes no signal but the two that nobody
+ * can refuse.
+ */
+static _Noreturn void
+supervise(struct init *in, const struct sbx_init_exec *q, const int fds[3],
+    int report_fd)
+{
+	struct report r = { .what = 'S' };
+	int ep[2], status;
+	pid_t pid, got;
+
+	(void)prctl(PR_SET_NAME, "sbx-job");
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) == -1 ||
+	    pipe2(ep, O_CLOEXEC) == -1 || (pid = fork()) == -1)
+		exec_failed(report_fd, errno, "fork");
+	if (pid == 0)
+		command(in, q, fds, ep[1]);
+	(void)close(ep[1]);
+	/* of PID 1's descriptors only the report is kept */
+	if (dup2(report_fd, 3) == -1 || dup2(ep[0], 4) == -1)
+		_exit(1);
+	(void)close_range(5, ~0u, 0);
+	if (read(4, &r, sizeof(r)) != (ssize_t)sizeof(r))
+		r = (struct report){ .what = 'S' };
+	(void)close(4);
+	(void)!write(3, &r, sizeof(r));
+	for (;;) {
+		got = wait(&status);
+		if (got == -1 && errno == EINTR)
+			continue;
+		if (got == -1)
+			_exit(0);
+		if (got != pid || r.what == 'E')
+			continue;
+		r = (struct report){ .what = 'X', .value = status };
+		(void)!write(3, &r, sizeof(r));
+	}
+}
+
+/* --- in PID 1 ---------------------------------------------------------------- */
+
+static void
+started(const char *run, uint32_t id, int error, const char *where)
+{
+	char text[200] = "";
+	struct sbx_init_exec_started m = { .run = run, .error = error,
+		.reason = text };
+
+	if (error != 0)
+		(void)snprintf(text, sizeof(text), "%s: %s", where,
+		    strerror(error));
+	init_send(SBX_MSG_INIT_EXEC_STARTED, id, &m, NULL);
+}
+
+/* There is no supervisor whose end would say so. */
+static void
+never_started(const char *run, uint32_t id, int error, const char *where)
+{
+	struct sbx_init_gone gone = { .run = run };
+
+	started(run, id, error, where);
+	init_send(SBX_MSG_INIT_GONE, 0, &gone, NULL);
+}
+
+void
+job_start(struct init *in, const struct sbx_init_exec *q, int fds[3],
+    uint32_t id)
+{
+	struct job *j = NULL;
+	int rp[2];
+	pid_t pid;
+
+	for (size_t i = 0; i < SBX_NELEM(in->jobs) && j == NULL; i++)
+		if (in->jobs[i].run[0] == '\0')
+			j = &in->jobs[i];
+	if (j == NULL || job_find(in, q->run) != NULL ||
+	    sbx_strlcpy(j->run, q->run, sizeof(j->run)) != 0) {
+		never_started(q->run, id, EAGAIN, "too many runs in this sandbox");
+		return;
+	}
+	if (pipe2(rp, O_CLOEXEC) == -1 || (pid = fork()) == -1) {
+		int e = errno;
+
+		j->run[0] = '\0';
+		never_started(q->run, id, e, "fork in the sandbox");
+		return;
+	}
+	if (pid == 0)
+		supervise(in, q, fds, rp[1]);
+	(void)close(rp[1]);
+	*j = (struct job){ .supervisor = pid, .report_fd = rp[0] };
+	(void)sbx_strlcpy(j->run, q->run, sizeof(j->run));
+}
+
+/* What the supervisor wrote.  Guests cannot: they never have this pipe. */
+void
+job_report(struct init *in, struct job *j)
+{
+	struct report r;
+	ssize_t n = read(j->report_fd, &r, sizeof(r));
+
+	(void)in;
+	if (n == -1 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (n != (ssize_t)sizeof(r)) {
+		sbx_close(&j->report_fd);
+		return;
+	}
+	r.where[sizeof(r.where) - 1] = '\0';
+	if (r.what == 'X') {
+		struct sbx_init_exited m = { .run = j->run, .status = r.value,
+			.why = j->killing ? SBX_EXIT_KILLED : SBX_EXIT_EXITED };
+
+		j->exited = true;
+		init_send(SBX_MSG_INIT_EXITED, 0, &m, NULL);
+		return;
+	}
+	j->started = true;
+	j->exited = r.what == 'E';	/* then no INIT_EXITED follows */
+	started(j->run, 0, r.what == 'E' ? r.value : 0, r.where);
+}
+
+/*
+ * A supervisor ended.  By itself: nothing of the run lives.  Killed by a
+ * guest (they share its uid): its orphans are PID 1's children now, and die.
+ */
+static void
+supervisor_gone(struct init *in, struct job *j, int status)
+{
+	struct sbx_init_gone gone = { .run = j->run };
+	struct sbx_init_exited end = { .run = j->run, .status = SIGKILL,
+		.why = SBX_EXIT_KILLED };
+	struct sbx_init_killed killed = { .run = j->run, .killed = j->killed };
+
+	while (j->report_fd != -1)
+		job_report(in, j);
+	if (!WIFEXITED(status))
+		kill_orphans(in);
+	if (!j->started)
+		started(j->run, 0, EIO, "the run's supervisor ended");
+	else if (!j->exited)
+		init_send(SBX_MSG_INIT_EXITED, 0, &end, NULL);
+	if (j->killing)
+		init_send(SBX_MSG_INIT_KILLED, j->kill_id, &killed, NULL);
+	init_send(SBX_MSG_INIT_GONE, 0, &gone, NULL);
+	j->run[0] = '\0';
+}
+
+void
+job_reaped(struct init *in, pid_t pid, int status)
+{
+	for (size_t i = 0; i < SBX_NELEM(in->jobs); i++)
+		if (in->jobs[i].run[0] != '\0' &&
+		    in->jobs[i].supervisor == pid) {
+			in->jobs[i].supervisor = 0;
+			supervisor_gone(in, &in->jobs[i], status);
+		}
+}
