@@ -22,6 +22,21 @@ failed(struct store *s)
 	return SBX_E_SYS;
 }
 
+/*
+ * Started by root the first file is made before the drop, later ones after
+ * it: all belong to the directory's owner, which is whom the row drops to.
+ */
+static int
+give_to_owner(struct store *s, int fd)
+{
+	struct stat dir;
+
+	if (geteuid() != 0)
+		return 0;
+	return fstat(s->dir_fd, &dir) == 0 &&
+	    fchown(fd, dir.st_uid, dir.st_gid) == 0 ? 0 : SBX_E_SYS;
+}
+
 /* One journald a directory: two would fork the chain. */
 static int
 take_lock(struct store *s, struct sbx_err *err)
@@ -31,7 +46,7 @@ take_lock(struct store *s, struct sbx_err *err)
 
 	s->lock_fd = openat(s->dir_fd, "lock",
 	    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (s->lock_fd < 0)
+	if (s->lock_fd < 0 || give_to_owner(s, s->lock_fd) < 0)
 		return sbx_err_sys(err, "opening the journal's lock");
 	for (i = 0; i < LOCK_TRIES; i++) {
 		if (flock(s->lock_fd, LOCK_EX | LOCK_NB) == 0)
@@ -167,8 +182,10 @@ store_open(struct store *s, int dir_fd, uint64_t rotate_bytes,
 	if (newest == 0)
 		newest = 1;
 	fd = open_number(s, newest, O_RDWR | O_APPEND | O_CREAT);
-	if (fd < 0)
+	if (fd < 0 || give_to_owner(s, fd) < 0) {
+		sbx_close(&fd);
 		return sbx_err_sys(err, "opening journal file %u", newest);
+	}
 	r = use_file(s, fd, newest);
 	if (r < 0) {
 		errno = s->sys_errno;

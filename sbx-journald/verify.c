@@ -193,7 +193,7 @@ journal_verify(const char *dir, uint64_t checkpoint_seq,
 		if ((r = check_line(&v, &line)) < 0)
 			break;
 	if (r == SBX_E_NOENT)
-		r = SBX_E_POLICY;	/* a file between two others */
+		err->code = r = SBX_E_POLICY;	/* a file between others */
 	if (r == SBX_E_AGAIN)
 		r = check_end(&v, &line);
 	journal_close(reader);

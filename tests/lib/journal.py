@@ -2,8 +2,10 @@
 import hashlib
 import json
 import os
+import pwd
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 
@@ -17,13 +19,32 @@ BUILD = os.environ.get("SBX_BUILD", ".")
 PROGRAM = os.path.join(BUILD, "sbx-journald")
 
 
+def owner():
+    """(uid, gid, Popen arguments): whose the journal is.  Root starts the
+    daemon as root where its user exists, else as somebody without rights."""
+    if os.geteuid() != 0:
+        return os.geteuid(), os.getegid(), {}
+    for name in ("sbx-journal", "tester", "nobody"):
+        try:
+            u = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        how = {} if name == "sbx-journal" else {
+            "user": u.pw_uid, "group": u.pw_gid, "extra_groups": []}
+        return u.pw_uid, u.pw_gid, how
+    raise RuntimeError("no user to run as")
+
+
 class Daemon:
     def __init__(self, path, rotate=64 << 20, reserve=256 << 10, stdout=0,
-                 **popen):
-        os.makedirs(path, mode=0o700, exist_ok=True)
+                 args=(), **popen):
+        uid, gid, how = owner()
+        if not os.path.isdir(path):
+            os.mkdir(path, 0o700)
+            os.chown(path, uid, gid)
         self.path, self.next_id, self.state = path, 0, []
         mine, theirs = ipc.pair()
-        self.proc = ipc.spawn(PROGRAM, theirs, **popen)
+        self.proc = ipc.spawn(PROGRAM, theirs, args, **how, **popen)
         self.ch = ipc.Chan(mine)
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         self.ch.send("JOURNALD_START", 0, [fd], rotate_bytes=rotate,
@@ -145,3 +166,30 @@ class Tap:
     def end(self):
         print("1..%d" % self.n, flush=True)
         sys.exit(self.failed > 0)
+
+
+def read(path, *args):
+    """(exit status, stdout, stderr) of `sbx journal ARGS` on the directory."""
+    r = subprocess.run([os.path.join(BUILD, "journal-read"), path, *args],
+                       capture_output=True, timeout=60)
+    return r.returncode, r.stdout, r.stderr
+
+
+def anchor(path):
+    """SEQ:HASH of the last line."""
+    last = lines(path)[-1]
+    return "%d:%s" % (json.loads(last)["seq"],
+                      hashlib.sha256(last).hexdigest())
+
+
+def write(path, data, number=1):
+    """A journal directory with these bytes as its file `number`."""
+    uid, gid, _ = owner()
+    if not os.path.isdir(path):
+        os.mkdir(path, 0o700)
+        os.chown(path, uid, gid)
+    name = os.path.join(path, "journal.%06d.jsonl" % number)
+    with open(name, "wb") as f:
+        f.write(data)
+    os.chown(name, uid, gid)
+    os.chmod(name, 0o600)

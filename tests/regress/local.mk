@@ -21,6 +21,13 @@ journal_read_SOURCES = tests/regress/journal_read.c sbxd/cli/cmd_journal.c \
 	sbxd/cli/cmd_journal.h
 journal_read_CPPFLAGS = $(AM_CPPFLAGS)
 journal_read_LDADD = libsbxjournal.a libsbx.a $(JSON_LIBS) $(CRYPTO_LIBS)
+TESTS += tests/regress/test_journal_chain.py \
+	tests/regress/test_journal_crash.py tests/regress/test_journal_full.py \
+	tests/regress/test_journal_tamper.py tests/regress/test_journal_text.py
+EXTRA_DIST += tests/regress/test_journal_chain.py \
+	tests/regress/test_journal_crash.py tests/regress/test_journal_full.py \
+	tests/regress/test_journal_tamper.py tests/regress/test_journal_text.py \
+	tests/regress/journal.schema.json tests/lib/journal.py
 
 # the starter among fake programs
 check_PROGRAMS += test_starter
