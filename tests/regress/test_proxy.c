@@ -134,7 +134,7 @@ make(enum kind kind)
 		(void)sbx_wire_send(pair[1], SBX_PROC_INIT,
 		    SBX_MSG_INIT_READY, 0, &m, &fd, 0);
 		/* The parent does not wait for it; its own end closes this. */
-		if (fork() == 0)
+		if (kind == CONNECTED && fork() == 0)
 			(void)recv(pair[1], in, 1, 0);
 		_exit(0);
 	}
