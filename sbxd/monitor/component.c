@@ -109,7 +109,9 @@ start_proxy(struct component *c)
 static int
 start_front(struct component *c)
 {
-	const struct sbx_front_start s = { .profile = c->m->conf.profile,
+	const char *profile = c->m->conf.profile;
+	const struct sbx_front_start s = {
+		.profile = strcmp(profile, "all") == 0 ? "" : profile,
 		.observability = c->m->conf.observability_tools };
 
 	return (sbx_send_front_start(c->peer, 0, &s, NULL));

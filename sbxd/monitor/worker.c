@@ -142,8 +142,14 @@ worker_give(struct worker *w, struct call *c)
 	w->state = WORKER_BUSY;
 	w->since_ns = sbx_mono_ns();
 	sbx_peer_set_state(w->peer, ST_BUSY);
-	/* a failure ends the peer, and that the call */
-	(void)sbx_send_work_call(w->peer, 0, &msg, &c->args_fd);
+	if (sbx_send_work_call(w->peer, 0, &msg, &c->args_fd) != 0) {
+		/* it died idle and we have not read so yet: the call waits
+		 * for the next one (worker_check_gone) */
+		w->call = NULL;
+		c->worker = NULL;
+		worker_kill(w);
+		return;
+	}
 	sbx_close(&c->args_fd);
 }
 

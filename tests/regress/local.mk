@@ -47,3 +47,5 @@ test_proxy_SOURCES = tests/regress/test_proxy.c tests/regress/daemon.h \
 	tests/privs/users.h tests/tap.h
 test_proxy_CPPFLAGS = $(AM_CPPFLAGS)
 test_proxy_LDADD = libsbx.a
+TESTS += tests/regress/test_sbxd_suite.py
+EXTRA_DIST += tests/regress/test_sbxd_suite.py
