@@ -28,6 +28,7 @@
 
 #define CHANNEL_FD 3
 #define START_TIMEOUT_MS 10000
+#define DELETE_MS 400ull
 
 static const uint16_t start_types[] = { SBX_MSG_ENGINE_START, 0 };
 static const struct sbx_accepts start_list = { SBX_PROC_ENGINE,
@@ -163,11 +164,14 @@ take_start(struct engine *e, struct sbx_in *in)
 /*
  * The end: every init is killed and waited for, so that nobody sees the
  * engine gone and a sandbox alive.  SIGKILL cannot be put off for long.
+ * Deleting can: what is not gone in time, the next start collects.
  */
 static void
 finish(struct engine *e)
 {
+	uint64_t until = sbx_mono_ns() + DELETE_MS * 1000000ull;
 	struct sandbox *sb;
+	pid_t pid;
 	int status;
 
 	sbx_log_to(NULL, NULL);
@@ -181,6 +185,10 @@ finish(struct engine *e)
 	}
 	if (e->monitor != NULL)
 		(void)sbx_peer_flush(e->monitor, 200);
+	while ((pid = waitpid(-1, &status, WNOHANG)) != -1 &&
+	    sbx_mono_ns() < until)
+		if (pid == 0)
+			(void)usleep(2000);
 }
 
 int

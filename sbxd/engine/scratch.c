@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -77,6 +78,7 @@ delete_child(int scratch, const char *name)
 	int dir;
 
 	(void)prctl(PR_SET_NAME, "sbx-delete");
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);	/* the suite ends in time */
 	(void)setpriority(PRIO_PROCESS, 0, 19);
 	/* what was moved up in one pass is deleted in the next */
 	for (int pass = 0; pass < 64; pass++) {

@@ -95,10 +95,13 @@ command(struct init *in, const struct sbx_init_exec *q, const int fds[3],
 {
 	static char *argv[MAX_ARGV + 1], *env[MAX_ENV + 1];
 	const char *s = NULL;
+	char where[64];
 	size_t n = 0;
 	sigset_t none;
 
 	(void)setsid();
+	/* stdin is a memfd that was just written; a pipe refuses this */
+	(void)lseek(fds[0], 0, SEEK_SET);
 	for (int i = 0; i < 3; i++)
 		if (dup2(fds[i], i) == -1)
 			exec_failed(err_fd, errno, "dup2");
@@ -122,7 +125,8 @@ command(struct init *in, const struct sbx_init_exec *q, const int fds[3],
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)umask(022);
 	exec_in_path(argv, env);
-	exec_failed(err_fd, errno, "execve");
+	(void)snprintf(where, sizeof(where), "cannot execute %.40s", argv[0]);
+	exec_failed(err_fd, errno, where);
 }
 
 /* --- in the supervisor ---------------------------------------------------- */
