@@ -124,8 +124,6 @@ static const struct sbx_privs_call calls_dir_read[] = {
 };
 
 static const struct sbx_privs_call calls_monitor[] = {
-	{ "accept4", "the control socket" },
-	{ "sendfile", "a caller's memfd into a sealed one" },
 	{ "getsockname", "a connection is one of the control socket" },
 	{ "setsockopt", "send buffers of the channels it makes" },
 	{ "socketpair", "channels to introduce with", SBX_RULE_UNIX },
