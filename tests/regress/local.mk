@@ -49,3 +49,9 @@ test_proxy_CPPFLAGS = $(AM_CPPFLAGS)
 test_proxy_LDADD = libsbx.a
 TESTS += tests/regress/test_sbxd_suite.py
 EXTRA_DIST += tests/regress/test_sbxd_suite.py
+
+# the front among a monitor and clients in python
+FRONT_TESTS = tests/regress/test_front_calls.py \
+	tests/regress/test_front_io.py tests/regress/test_front_protocol.py
+TESTS += $(FRONT_TESTS)
+EXTRA_DIST += $(FRONT_TESTS) tests/regress/front_monitor.py
