@@ -27,3 +27,18 @@ test_view_SOURCES = tests/unit/test_view.c tests/tap.h sbxd/worker/view.c \
 	sbxd/worker/view.h
 test_view_CPPFLAGS = $(AM_CPPFLAGS)
 test_view_LDADD = libsbx.a
+
+check_PROGRAMS += test_base test_log
+TESTS += test_base test_log
+test_base_SOURCES = tests/unit/test_base.c tests/tap.h
+test_base_CPPFLAGS = $(AM_CPPFLAGS)
+test_base_LDADD = libsbx.a
+test_log_SOURCES = tests/unit/test_log.c tests/tap.h
+test_log_CPPFLAGS = $(AM_CPPFLAGS)
+test_log_LDADD = libsbx.a
+
+check_PROGRAMS += test_mask
+TESTS += test_mask
+test_mask_SOURCES = tests/unit/test_mask.c tests/tap.h
+test_mask_CPPFLAGS = $(AM_CPPFLAGS)
+test_mask_LDADD = libsbx.a
