@@ -357,6 +357,12 @@ sbx_peer_send(struct sbx_peer *p, uint16_t type, uint32_t id, const void *msg,
 	return (r);
 }
 
+size_t
+sbx_peer_queued(const struct sbx_peer *p)
+{
+	return (p->queue_records);
+}
+
 int
 sbx_peer_flush(struct sbx_peer *p, int timeout_ms)
 {

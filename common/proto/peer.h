@@ -43,6 +43,8 @@ struct sbx_peer *sbx_peer_new(struct event_base *base, int fd,
 void sbx_peer_free(struct sbx_peer *p);
 /* End from anywhere: on_end(p, error) is called from the loop, once. */
 void sbx_peer_end_later(struct sbx_peer *p, int error);
+/* Records that wait to be sent: a sender with a choice can hold back. */
+size_t sbx_peer_queued(const struct sbx_peer *p);
 /* Try to send all that is queued now, blocking at most timeout_ms.
  * 0, SBX_E_TIMEOUT, SBX_E_CLOSED, and what sbx_wire_send() returns. */
 int sbx_peer_flush(struct sbx_peer *p, int timeout_ms);

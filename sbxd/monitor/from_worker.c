@@ -11,6 +11,7 @@
  */
 
 #define ASK_S 15
+#define PROGRESS_NS (50 * MS_NS)	/* between two that are passed on */
 
 static int
 on_hello(struct sbx_peer *p, struct sbx_in *in)
@@ -66,6 +67,10 @@ on_work_progress(struct sbx_peer *p, struct sbx_in *in)
 	if (w->call == NULL)
 		return (SBX_E_STATE);
 	w->since_ns = sbx_mono_ns();
+	/* what a worker sends must not fill the front's queue */
+	if (w->since_ns - w->progress_ns < PROGRESS_NS)
+		return (0);
+	w->progress_ns = w->since_ns;
 	if (front != NULL && w->call->want_progress)
 		(void)sbx_send_call_progress(front, 0,
 		    &(struct sbx_call_progress){ .call = w->call->number,
@@ -74,13 +79,24 @@ on_work_progress(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* What is journalled comes at a rate that the journal can keep up with. */
+static bool
+rate_ok(struct worker *w)
+{
+	if (policy_rate(w->who))
+		return (true);
+	ask_refuse(w, "busy", "Retry.", "too many commands in one second");
+	return (false);
+}
+
 static int
 on_sb_create(struct sbx_peer *p, struct sbx_in *in)
 {
 	struct worker *w = sbx_peer_ctx(p);
 
 	ask_begin(w, in, ASK_S);
-	sandbox_create(w->m, w, &in->m.sb_create);
+	if (rate_ok(w))
+		sandbox_create(w->m, w, &in->m.sb_create);
 	return (0);
 }
 
@@ -90,7 +106,8 @@ on_sb_stop(struct sbx_peer *p, struct sbx_in *in)
 	struct worker *w = sbx_peer_ctx(p);
 
 	ask_begin(w, in, ASK_S);
-	sandbox_ask_stop(w->m, w, &in->m.sb_stop);
+	if (rate_ok(w))
+		sandbox_ask_stop(w->m, w, &in->m.sb_stop);
 	return (0);
 }
 
@@ -134,7 +151,8 @@ on_exec_start(struct sbx_peer *p, struct sbx_in *in)
 	struct worker *w = sbx_peer_ctx(p);
 
 	ask_begin(w, in, ASK_S);
-	run_exec(w->m, w, &in->m.exec_start, in->fds[0]);
+	if (rate_ok(w))
+		run_exec(w->m, w, &in->m.exec_start, in->fds[0]);
 	return (0);
 }
 
@@ -154,7 +172,8 @@ on_exec_kill(struct sbx_peer *p, struct sbx_in *in)
 	struct worker *w = sbx_peer_ctx(p);
 
 	ask_begin(w, in, ASK_S);
-	run_kill_asked(w->m, w, in->m.exec_kill.run);
+	if (rate_ok(w))
+		run_kill_asked(w->m, w, in->m.exec_kill.run);
 	return (0);
 }
 
@@ -184,7 +203,8 @@ on_copy_in(struct sbx_peer *p, struct sbx_in *in)
 	struct worker *w = sbx_peer_ctx(p);
 
 	ask_begin(w, in, ASK_S);
-	copy_start(w->m, w, &in->m.copy_in, sbx_steal_fd(&in->fds[0]));
+	if (rate_ok(w))
+		copy_start(w->m, w, &in->m.copy_in, sbx_steal_fd(&in->fds[0]));
 	return (0);
 }
 

@@ -16,6 +16,7 @@
 
 #define FIELDS_MAX 24576
 #define VALUE_MAX 4096
+#define BACKLOG 512		/* records; the queue ends its peer at 1024 */
 #define COMMIT_S 10		/* a crossing waits for its record no longer */
 
 bool
@@ -75,7 +76,11 @@ journal_send(struct monitor *m, uint32_t id, const struct record *r,
 		    m->journal_lost);
 		add_field(&a.fields, &b, "lost_records", lost);
 	}
-	if (p != NULL)
+	/* A journal that is slow for long must not be ended for it with all
+	 * that waits in its queue; crossings wait, the rest is counted. */
+	if (p != NULL && flags == 0 && sbx_peer_queued(p) > BACKLOG)
+		res = SBX_E_LIMIT;
+	else if (p != NULL)
 		res = sbx_send_journal_append(p, id, &a, NULL);
 	if (res == 0)
 		m->journal_lost = 0;

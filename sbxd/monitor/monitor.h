@@ -73,6 +73,8 @@ struct principal {
 	uid_t uid;
 	gid_t gid;
 	unsigned sessions;
+	unsigned tokens;		/* asks it may still make (policy_rate) */
+	uint64_t rate_ns;
 };
 /* A connected client: the handle is what the front names it by. */
 struct session {
@@ -96,6 +98,7 @@ struct call {
 	int args_fd;			/* owned until handed on */
 	uint64_t since_ns;
 	char tool[65], container[65];
+	unsigned runs;			/* whose `call` this is */
 	char capped[65];		/* what counts for the per-sandbox cap */
 };
 
@@ -135,6 +138,7 @@ struct worker {
 	bool exited;			/* WORKER_EXITED came */
 	struct call *call;
 	unsigned calls;
+	uint64_t progress_ns;		/* when one was passed on last */
 	uint64_t since_ns;		/* of the state, or of the last answer */
 	struct event *timer;		/* owned: end of EXEC_WAIT */
 	struct ask ask;
@@ -351,6 +355,8 @@ struct sandbox *policy_sandbox(struct monitor *m, const struct principal *p,
     const char *id);
 struct run *policy_run(struct monitor *m, const struct principal *p,
     const char *id);
+/* false: it asks for too much in too short a time */
+bool policy_rate(struct principal *p);
 /* May a client copy from below this directory? */
 bool policy_copy_root(const struct monitor *m, int fd);
 /* argv, env, cwd of an exec; NULL or what is wrong with them. */

@@ -150,6 +150,27 @@ policy_copy_root(const struct monitor *m, int fd)
 	return (true);
 }
 
+#define ASKS_BURST 4000
+#define ASKS_PER_S 2000
+
+/* A token bucket a principal, for asks that leave a record. */
+bool
+policy_rate(struct principal *p)
+{
+	uint64_t now = sbx_mono_ns();
+	uint64_t fresh = (now - p->rate_ns) / (S_NS / ASKS_PER_S);
+
+	if (fresh > 0) {
+		p->rate_ns = now;
+		p->tokens = fresh + p->tokens > ASKS_BURST ? ASKS_BURST :
+		    p->tokens + (unsigned)fresh;
+	}
+	if (p->tokens == 0)
+		return (false);
+	p->tokens--;
+	return (true);
+}
+
 static bool
 env_name(const char *entry)
 {

@@ -19,6 +19,7 @@
 #define ARGV_SHOWN 1024		/* bytes of argv in the journal */
 #define LIST_MAX 100
 #define ASK_S 10
+#define WAIT_MAX_MS 3600000u
 
 static unsigned
 chain_of(const char *id)
@@ -51,6 +52,8 @@ run_free(struct monitor *m, struct run *r)
 		    &(struct sbx_run_drop){ .run = r->id }, NULL);
 	if (r->timer != NULL)
 		event_free(r->timer);
+	if (r->call != NULL)
+		r->call->runs--;
 	TAILQ_REMOVE(&m->runs, r, link);
 	LIST_REMOVE(r, hash);
 	m->nruns--;
@@ -179,6 +182,7 @@ run_exec(struct monitor *m, struct worker *w, const struct sbx_exec_start *e,
 	}
 	r = run_new(m, w->who, sb->id, w->call->tool);
 	r->call = w->call;
+	w->call->runs++;
 	r->background = e->background;
 	r->timeout_ms = e->timeout_ms;
 	memcpy(w->ask.run, r->id, sizeof(r->id));
@@ -279,10 +283,14 @@ run_call_ended(struct monitor *m, struct call *c, bool undo)
 {
 	struct run *r;
 
+	/* newest first, so those of a call are near the head */
 	TAILQ_FOREACH(r, &m->runs, link) {
+		if (c->runs == 0)
+			return;
 		if (r->call != c)
 			continue;
 		r->call = NULL;
+		c->runs--;
 		/* a background job whose id was not told yet is nobody's */
 		if (undo && (!r->background || r->state == SBX_RUN_STARTING))
 			run_kill(m, r, SBX_EXIT_KILLED);
@@ -373,6 +381,11 @@ run_wait(struct monitor *m, struct worker *w, const struct sbx_exec_wait *q)
 		return;
 	if (r->state == SBX_RUN_ENDED || q->wait_ms == 0) {
 		stat_ask(m, w);
+		return;
+	}
+	if (q->wait_ms > WAIT_MAX_MS) {
+		ask_refuse(w, "bad_argument", "", "the wait is longer than an "
+		    "hour");
 		return;
 	}
 	w->ask.deadline_ns = sbx_mono_ns() + q->wait_ms * MS_NS + ASK_S * S_NS;

@@ -121,8 +121,10 @@ stop_work(struct monitor *m)
 			continue;
 		call_refuse(m, c->number, "shutting_down",
 		    "the suite is shutting down", "");
-		if (c->worker != NULL)
+		if (c->worker != NULL) {
 			c->worker->call = NULL;
+			worker_kill(c->worker);
+		}
 		c->worker = NULL;
 		c->used = false;
 		sbx_close(&c->args_fd);
