@@ -10,7 +10,7 @@
 
 #define PROGRESS_NS UINT64_C(250000000)	/* at most four a second */
 
-/* --- the table ------------------------------------------------------------- */
+/* --- the table ------------------------------------------------------------ */
 
 struct call *
 calls_find(const struct front *f, uint32_t number)
@@ -145,7 +145,7 @@ calls_start(const struct request *r, enum call_kind kind, const char *tool,
 	return NULL;
 }
 
-/* --- what the monitor says ------------------------------------------------- */
+/* --- what the monitor says ------------------------------------------------ */
 
 void
 calls_progress(struct front *f, const struct sbx_call_progress *m)

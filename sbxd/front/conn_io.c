@@ -13,11 +13,11 @@
 #include "sbxd/front/rpc.h"
 
 #define READ_CHUNK 65536
-#define TTY_CHUNK 512		/* a ready terminal takes that without waiting */
+#define TTY_CHUNK 512	/* a ready terminal takes that without waiting */
 #define KEEP_BYTES (256u << 10)	/* an idle connection keeps no more */
 #define MAX_RIGHTS 8
 
-/* --- input ----------------------------------------------------------------- */
+/* --- input ---------------------------------------------------------------- */
 
 /*
  * With its first bytes a client may send the one directory below which its
@@ -164,7 +164,7 @@ conn_on_in(int fd, short what, void *arg)
 		event_active(c->ev_in, EV_TIMEOUT, 0);
 }
 
-/* --- output ---------------------------------------------------------------- */
+/* --- output --------------------------------------------------------------- */
 
 size_t
 conn_unsent(const struct conn *c)

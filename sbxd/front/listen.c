@@ -31,7 +31,7 @@ on_accept(int fd, short what, void *arg)
 	(void)what;
 	for (i = 0; i < ACCEPT_BATCH; i++) {
 		if (f->nconns >= SBX_MAX_CONNECTIONS) {
-			/* the others wait in the backlog; conn_free() goes on */
+			/* the others wait; conn_free() goes on */
 			log_warn("all %d connections are taken, waiting",
 			    SBX_MAX_CONNECTIONS);
 			(void)event_del(f->listener);

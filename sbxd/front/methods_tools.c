@@ -14,7 +14,7 @@
 #define LIST_TTL_MS 3600000u	/* it changes with the program only */
 #define NAME_MAX_BYTES 64	/* CALL.tool and CALL.container */
 
-/* --- tools/list ------------------------------------------------------------ */
+/* --- tools/list ----------------------------------------------------------- */
 
 int
 profile_find(const char *name, uint8_t *ret_profile)
@@ -125,7 +125,7 @@ on_tools_list(struct request *r)
 	reply_end(r->c);
 }
 
-/* --- tools/call ------------------------------------------------------------ */
+/* --- tools/call ----------------------------------------------------------- */
 
 /* Levenshtein's distance of two short names. */
 static size_t

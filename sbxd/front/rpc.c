@@ -60,7 +60,7 @@ rpc_string(const struct request *r, const char *name, size_t *ret_len,
 	return json_object_get_string(v);
 }
 
-/* --- which revision -------------------------------------------------------- */
+/* --- which revision ------------------------------------------------------- */
 
 static void
 unsupported_version(const struct request *r, const char *asked, size_t len)
@@ -150,7 +150,7 @@ dispatch(struct request *r, const char *name, size_t len)
 		    sbx_vis(shown, sizeof(shown), name, len));
 }
 
-/* --- the envelope ---------------------------------------------------------- */
+/* --- the envelope --------------------------------------------------------- */
 
 /*
  * Fill r from the envelope; *ret_id is owned by the caller.
