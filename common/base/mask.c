@@ -609,8 +609,8 @@ sbx_mask(char *text, size_t *len)
 	return masked;
 }
 
-const char *
-sbx_mask_find(const char *text, size_t len)
+static const char *
+find_first(const char *text, size_t len, bool tokens_only)
 {
 	uint64_t by_first[256];
 	const struct shape *sh;
@@ -621,9 +621,23 @@ sbx_mask_find(const char *text, size_t len)
 	for (at = 0; at < len; at++) {
 		struct spot s = { text, at, text + at, len - at };
 
-		if (by_first[(unsigned char)text[at]] != 0 &&
-		    (sh = find_at(by_first, &s, &f)) != NULL)
+		if (by_first[(unsigned char)text[at]] == 0 ||
+		    (sh = find_at(by_first, &s, &f)) == NULL)
+			continue;
+		if (!tokens_only || sh->fn == find_token || sh->fn == find_pem)
 			return sh->name;
 	}
 	return NULL;
+}
+
+const char *
+sbx_mask_find(const char *text, size_t len)
+{
+	return find_first(text, len, false);
+}
+
+const char *
+sbx_mask_find_token(const char *text, size_t len)
+{
+	return find_first(text, len, true);
 }
