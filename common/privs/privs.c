@@ -295,24 +295,72 @@ check_args(const struct sbx_privs_row *row, const struct sbx_privs_args *args,
 	return 0;
 }
 
+/* Ids and capabilities.  *ret_own: the ids are the row's own. */
+static int
+drop_power(const struct sbx_privs_row *row, const struct ids *ids,
+    bool *ret_own, struct sbx_err *err)
+{
+	int r;
+
+	/* For the log only: whoever runs as another user than the one that
+	 * started the suite was given that by root, with an empty set. */
+	*ret_own = ids->change || (row->ids == SBX_IDS_OWN &&
+	    geteuid() != 0 && prctl(PR_CAPBSET_READ, CAP_SETUID) == 0);
+	if (!(row->flags & SBX_ROW_CAPS) && (r = drop_bounding(row, err)) < 0)
+		return r;
+	if (ids->change && (r = drop_ids(ids, err)) < 0)
+		return r;
+	if (geteuid() != 0 && (r = try_regain(err)) < 0)
+		return r;
+	if (!(row->flags & SBX_ROW_CAPS))
+		return set_caps(row->caps, err);
+	return 0;
+}
+
+int
+sbx_privs_become(enum sbx_proc proc, struct sbx_err *err)
+{
+	const struct sbx_privs_row *row = sbx_privs_row(proc);
+	struct sbx_privs_args none = { 0 };
+	struct ids ids;
+	bool own;
+	int r;
+
+	if (geteuid() != 0 || row->ids != SBX_IDS_OWN)
+		return 0;
+	if ((r = find_ids(row, &none, &ids, err)) < 0)
+		return r;
+	return drop_power(row, &ids, &own, err);
+}
+
+int
+sbx_privs_users(struct sbx_err *err)
+{
+	const struct sbx_privs_row *row;
+	struct sbx_privs_args none = { 0 };
+	struct ids ids;
+	int r = 0;
+
+	for (int p = 0; p < SBX_PROC_MAX && r == 0; p++) {
+		row = sbx_privs_row((enum sbx_proc)p);
+		if (row->ids == SBX_IDS_OWN)
+			r = find_ids(row, &none, &ids, err);
+	}
+	return r;
+}
+
 /* The part that changes who the process is. */
 static int
 drop(const struct sbx_privs_row *row, const struct ids *ids,
     uint32_t *features, struct sbx_err *err)
 {
+	bool own;
 	int r;
 
-	if (!(row->flags & SBX_ROW_CAPS) && (r = drop_bounding(row, err)) < 0)
+	if ((r = drop_power(row, ids, &own, err)) < 0)
 		return r;
-	if (ids->change) {
-		if ((r = drop_ids(ids, err)) < 0)
-			return r;
+	if (own)
 		*features |= SBX_PRIVS_OWN_USER;
-	}
-	if (geteuid() != 0 && (r = try_regain(err)) < 0)
-		return r;
-	if (!(row->flags & SBX_ROW_CAPS) && (r = set_caps(row->caps, err)) < 0)
-		return r;
 	if (row->flags & SBX_ROW_NAMESPACES) {
 		/* After the drop, unlike chroot: a namespace belongs to the
 		 * uid that makes it, and the map names this one.  All

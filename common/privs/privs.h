@@ -51,6 +51,18 @@ void sbx_privs_early(void);
 int sbx_privs_enter(enum sbx_proc proc, const struct sbx_privs_args *args,
     uint32_t *ret_features, struct sbx_err *err);
 
+/*
+ * Started by root, between fork and exec: take the ids of proc's row and drop
+ * all capabilities, so that the program never runs as root and opens what it
+ * needs as its own user.  Nothing happens to a row that keeps its ids or gets
+ * them later (copyin), nor when not started by root.  Irreversible.
+ * 0, SBX_E_SYS, SBX_E_POLICY (a regained id) with err set.
+ */
+int sbx_privs_become(enum sbx_proc proc, struct sbx_err *err);
+/* Started by root: does the user of every row exist?  0, SBX_E_SYS,
+ * SBX_E_POLICY with err set, naming the mend. */
+int sbx_privs_users(struct sbx_err *err);
+
 /* Write all rows as text (one a paragraph) to b. */
 int sbx_privs_print(struct sbx_buf *b);
 /* Which prerequisites the running kernel lacks: one line each to b, with the

@@ -308,7 +308,7 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 		    "their needs together rule out a narrower cage",
 		.ids = SBX_IDS_KEEP,
 		.flags = SBX_ROW_DENY | SBX_ROW_EXEC | SBX_ROW_HARD,
-		/* Each child drops by itself; the kill is for those. */
+		/* To make each child its own user, and to kill it then. */
 		.caps = CAP_BIT(CAP_SETUID) | CAP_BIT(CAP_SETGID) |
 		    CAP_BIT(CAP_SETPCAP) | CAP_BIT(CAP_KILL),
 		.nofile = NOFILE_SUITE, .nproc = RLIM_INFINITY,

@@ -11,10 +11,12 @@
 #include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/privs/privs.h"
 
 /* What may be started at all.  `docker` as an engine is not among them: it
  * comes with a unit of its own, since its group is root in all but name. */
@@ -144,17 +146,21 @@ check_start(struct starter *s, uint32_t proc, uint32_t instance, int control)
 }
 
 /*
- * In the child.  Only async-signal-safe calls, since it may one day be forked
- * from a process with threads.  The environment holds nothing of the
+ * In the child.  Started by root, it becomes its own user here, so that no
+ * program but this one ever runs as root (copyin, whose user comes later with
+ * its work, drops by itself before it opens anything).  The environment holds nothing of the
  * caller's: programs take their configuration from the channel.
  */
 _Noreturn static void
-child_exec(const struct starter *s, const char *name, int control, int report)
+child_exec(const struct starter *s, enum sbx_proc proc, int control,
+    int report)
 {
 	static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin",
 	    zone[] = "TZ=UTC0", locale[] = "LC_ALL=C", debug[] = "-d";
 	char *env[] = { path, zone, locale, NULL };
 	char *argv[] = { NULL, s->debug ? debug : NULL, NULL };
+	const char *name = programs[proc];
+	struct sbx_err err = { 0 };
 	sigset_t none;
 	int error;
 
@@ -162,13 +168,16 @@ child_exec(const struct starter *s, const char *name, int control, int report)
 	(void)sigemptyset(&none); /* cannot fail */
 	/* The suite's stdout may be a client's MCP stream, and the front gets
 	 * that as a descriptor: nobody else's text may end up in it. */
-	if (dup2(STDERR_FILENO, STDOUT_FILENO) >= 0 &&
+	if (sbx_privs_become(proc, &err) == 0 &&
+	    dup2(STDERR_FILENO, STDOUT_FILENO) >= 0 &&
 	    dup2(control, 3) >= 0 &&
 	    close_range(4, ~0U, CLOSE_RANGE_CLOEXEC) == 0 &&
 	    signal(SIGPIPE, SIG_DFL) != SIG_ERR &&
 	    sigprocmask(SIG_SETMASK, &none, NULL) == 0)
 		(void)execveat(s->programs, name, argv, env, 0);
-	error = errno;
+	error = errno != 0 ? errno : EPERM;
+	if (err.msg[0] != '\0')
+		(void)dprintf(STDERR_FILENO, "%s: %s\n", name, err.msg);
 	/* The reader takes an end without a number for success, so the exit
 	 * status says it once more. */
 	(void)!write(report, &error, sizeof(error));
@@ -193,7 +202,7 @@ wait_exec(int report)
 
 /* *ret_pid when it runs.  0 or negative errno. */
 static int
-spawn(struct starter *s, const char *name, int control, pid_t *ret_pid)
+spawn(struct starter *s, enum sbx_proc proc, int control, pid_t *ret_pid)
 {
 	SBX_CLEANUP(fd) int reader = -1;
 	SBX_CLEANUP(fd) int writer = -1;
@@ -207,7 +216,7 @@ spawn(struct starter *s, const char *name, int control, pid_t *ret_pid)
 	if ((pid = fork()) < 0)
 		return -errno;
 	if (pid == 0)
-		child_exec(s, name, control, writer);
+		child_exec(s, proc, control, writer);
 	sbx_close(&writer);
 	if ((r = wait_exec(reader)) < 0) {
 		(void)kill(pid, SIGKILL); /* ours and not reaped */
@@ -228,7 +237,7 @@ child_start(struct starter *s, uint32_t proc, uint32_t instance, int control)
 	int r;
 
 	if ((r = check_start(s, proc, instance, fd)) == 0)
-		r = spawn(s, programs[proc], fd, &pid);
+		r = spawn(s, (enum sbx_proc)proc, fd, &pid);
 	if (r < 0) {
 		log_err("cannot start: %s proc=%u instance=%u", strerror(-r),
 		    proc, instance);

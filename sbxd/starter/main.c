@@ -3,11 +3,12 @@
  *
  * It is the one process that stays able to: the monitor is caged, and a cage
  * is inherited by what is executed in it.  It alone holds the directory of
- * the programs and, started by root, the power to change uid, which it lends
- * to each child until that drops.  Only the monitor talks to it, on
- * descriptor 3.  It must never be able to run anything but the eight programs
- * of its table, to pass them arguments, an environment or a descriptor of the
- * monitor's choice beyond the one channel, or to outlive the monitor.
+ * the programs and, started by root, the power to change uid, by which each
+ * child becomes its own user before it executes its program.  Only the monitor
+ * talks to it, on descriptor 3.  It must never be able to run anything but the
+ * eight programs of its table, to pass them arguments, an environment or a
+ * descriptor of the monitor's choice beyond the one channel, or to outlive the
+ * monitor.
  *
  * Calls beyond a plain loop: fork, execveat, waitpid, kill, signalfd4.
  */
@@ -151,8 +152,8 @@ cage(struct starter *s)
 		.pid = (uint32_t)getpid() };
 	struct sbx_err err = { 0 };
 
-	if (sbx_privs_enter(SBX_PROC_STARTER, NULL, &hello.features,
-	    &err) < 0)
+	if (sbx_privs_users(&err) < 0 || sbx_privs_enter(SBX_PROC_STARTER,
+	    NULL, &hello.features, &err) < 0)
 		sbx_fatal("%s", err.msg);
 	starter_send(s, SBX_MSG_HELLO, 0, &hello);
 	sbx_log_to(to_monitor, s);

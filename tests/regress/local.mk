@@ -32,7 +32,8 @@ EXTRA_DIST += tests/regress/test_journal_chain.py \
 # the starter among fake programs
 check_PROGRAMS += test_starter
 TESTS += test_starter
-test_starter_SOURCES = tests/regress/test_starter.c tests/tap.h
+test_starter_SOURCES = tests/regress/test_starter.c tests/privs/users.h \
+	tests/tap.h
 test_starter_CPPFLAGS = $(AM_CPPFLAGS)
 test_starter_LDADD = libsbx.a
 

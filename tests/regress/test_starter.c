@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/proto/wire.h"
+#include "tests/privs/users.h"
 #include "tests/tap.h"
 
 static char dir[] = "/tmp/sbx-starter.XXXXXX";
@@ -57,9 +58,10 @@ child(int argc, char **argv)
 	(void)fstat(1, &out);
 	(void)fstat(2, &err);
 	(void)snprintf(text, sizeof(text), "%s argc=%d fds=%d env=%d null=%d "
-	    "same=%d", argv[0], argc, open_descriptors(), env,
+	    "same=%d uid=%u", argv[0], argc, open_descriptors(), env,
 	    in.st_rdev == null.st_rdev, out.st_ino == err.st_ino &&
-	    out.st_dev == err.st_dev);
+	    out.st_dev == err.st_dev,
+	    getuid());
 	if (send(3, text, strlen(text), 0) < 0)
 		return 1;
 	n = recv(3, &c, 1, 0);
@@ -218,15 +220,17 @@ closed(int fd, int ms)
 static void
 test_child(struct run *r)
 {
-	char text[300] = "";
+	char text[300] = "", want[300];
 	struct sbx_start_kill k = { .proc = SBX_PROC_BROKER, .instance = 1 };
 	int status, fd = start(r, SBX_PROC_BROKER, 1, &status);
 
 	ok(fd >= 0 && recv(fd, text, sizeof(text) - 1, 0) > 0,
 	    "a program is started and has its channel");
-	ok(strcmp(text, "sbx-broker argc=1 fds=4 env=3 null=1 same=1") == 0,
-	    "it has its name, four descriptors, a clean environment: %s",
-	    text);
+	(void)snprintf(want, sizeof(want), "sbx-broker argc=1 fds=4 env=3 "
+	    "null=1 same=1 uid=%u", geteuid() == 0 ? USERS_FIRST + 2 :
+	    geteuid());
+	ok(strcmp(text, want) == 0, "it has its name, four descriptors, a "
+	    "clean environment, its user: %s", text);
 	(void)send(fd, "x", 1, 0);
 	ok(exited(r, SBX_PROC_BROKER, 1, &status) && WIFEXITED(status) &&
 	    WEXITSTATUS(status) == 7, "its exit is reported");
@@ -371,7 +375,7 @@ main(int argc, char **argv)
 		return child(argc, argv);
 	tap_plan(0);
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (!make_programs(build ? build : ".")) {
+	if (!users_prepare() || !make_programs(build ? build : ".")) {
 		ok(false, "prepare: %s", strerror(errno));
 		return tap_done();
 	}
