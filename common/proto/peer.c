@@ -13,7 +13,9 @@
 #define QUEUE_MAX_RECORDS 1024u
 #define MARK_BYTES (1u << 20)	/* past it nothing is read from the peer */
 #define MARK_RECORDS 256u
-#define STALL_SEC 30		/* a peer that takes nothing so long is ended */
+#ifndef SBX_PEER_STALL_S	/* test_peer cannot wait so long */
+#define SBX_PEER_STALL_S 30	/* a peer that takes nothing so long is ended */
+#endif
 #define BATCH 32		/* records in one turn, then others' turn */
 
 struct queued {
@@ -107,7 +109,7 @@ static int
 queue_add(struct sbx_peer *p, uint16_t type, uint32_t id, const void *msg,
     const int *fds)
 {
-	static const struct timeval stall = { .tv_sec = STALL_SEC };
+	static const struct timeval stall = { .tv_sec = SBX_PEER_STALL_S };
 	SBX_CLEANUP(free) uint8_t *record = NULL;
 	struct queued *q;
 	size_t len;
