@@ -13,3 +13,4 @@ sbx_privs_SOURCES = common/privs/sbx-privs.c
 sbx_privs_CPPFLAGS = $(AM_CPPFLAGS)
 sbx_privs_LDADD = $(SBX_PRIVS_LIBS)
 dist_man_MANS += common/privs/sbx-privs.8
+EXTRA_DIST += contrib/sysusers.d/sbx.conf

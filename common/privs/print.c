@@ -100,17 +100,6 @@ print_limit(struct sbx_buf *b, const char *name, rlim_t v, const char *all)
 		    (unsigned long long)v);
 }
 
-static bool
-mentioned(const struct sbx_privs_row *row, unsigned upto, const char *name)
-{
-	for (unsigned i = 0; i < upto; i++)
-		for (const struct sbx_privs_call *c = row->calls[i]; c->name;
-		    c++)
-			if (strcmp(c->name, name) == 0)
-				return true;
-	return false;
-}
-
 static void
 print_list(struct sbx_buf *b, const struct sbx_privs_row *row, unsigned upto,
     const struct sbx_privs_call *list)
@@ -121,7 +110,7 @@ print_list(struct sbx_buf *b, const struct sbx_privs_row *row, unsigned upto,
 		const char *text = sbx_privs_rule_text(c->rule);
 		size_t n = strlen(c->name) + (text ? strlen(text) + 2 : 0) + 1;
 
-		if (mentioned(row, upto, c->name))
+		if (sbx_privs_mentioned(row, upto, c->name))
 			continue;
 		if (column == 0 || column + n > 76) {
 			(void)sbx_buf_str(b, column ? "\n    " : "    ");

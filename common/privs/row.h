@@ -85,6 +85,10 @@ struct sbx_privs_row {
 };
 
 extern const struct sbx_privs_call sbx_privs_denied[];
+/* Is the call in one of the row's first `upto` lists? */
+bool sbx_privs_mentioned(const struct sbx_privs_row *row, unsigned upto,
+    const char *name);
+/* What the rule lets through, in a few words; NULL: everything. */
 const char *sbx_privs_rule_text(enum sbx_privs_rule rule);
 
 /*

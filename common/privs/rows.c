@@ -9,6 +9,7 @@
 #include <linux/landlock.h>
 
 #include <errno.h>
+#include <string.h>
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -453,4 +454,15 @@ sbx_privs_rule_text(enum sbx_privs_rule rule)
 	};
 
 	return rule < SBX_RULE_MAX ? text[rule] : NULL;
+}
+
+bool
+sbx_privs_mentioned(const struct sbx_privs_row *row, unsigned upto, const char *name)
+{
+	for (unsigned i = 0; i < upto; i++)
+		for (const struct sbx_privs_call *c = row->calls[i]; c->name;
+		    c++)
+			if (strcmp(c->name, name) == 0)
+				return true;
+	return false;
 }

@@ -245,17 +245,6 @@ deny_call(struct filter *f, const struct sbx_privs_call *c, int nr)
 		rule(f, action, nr, 0, NULL);
 }
 
-static bool
-mentioned(const struct sbx_privs_row *row, unsigned upto, const char *name)
-{
-	for (unsigned i = 0; i < upto; i++)
-		for (const struct sbx_privs_call *c = row->calls[i]; c->name;
-		    c++)
-			if (strcmp(c->name, name) == 0)
-				return true;
-	return false;
-}
-
 static void
 add_calls(struct filter *f)
 {
@@ -275,7 +264,7 @@ add_calls(struct filter *f)
 	}
 	for (unsigned i = 0; i < SBX_NELEM(row->calls) && row->calls[i]; i++)
 		for (c = row->calls[i]; c->name && f->error == 0; c++) {
-			if (mentioned(row, i, c->name))
+			if (sbx_privs_mentioned(row, i, c->name))
 				continue;
 			nr = seccomp_syscall_resolve_name(c->name);
 			f->failed = c->name;
