@@ -66,6 +66,7 @@ distance(const char *a, size_t alen, const char *b, size_t blen)
 	return (row[blen]);
 }
 
+/* There is always one. */
 static const char *
 nearest_keyword(const char *word)
 {
@@ -97,6 +98,7 @@ word_next(const char **p, size_t *ret_len)
 
 /* --- values -------------------------------------------------------------- */
 
+/* 0: not a suffix of this unit. */
 static uint64_t
 unit_factor(enum sbx_conf_unit unit, char suffix)
 {
@@ -111,6 +113,7 @@ unit_factor(enum sbx_conf_unit unit, char suffix)
 	return (0);
 }
 
+/* Digits and at most one suffix; ranges are those of the row. */
 static int
 parse_uint(const struct sbx_conf_row *row, const char *value, uint64_t *ret_v)
 {
@@ -137,6 +140,7 @@ parse_uint(const struct sbx_conf_row *row, const char *value, uint64_t *ret_v)
 	return (0);
 }
 
+/* The words that people write; dumped as yes and no. */
 static int
 parse_bool(const char *value, bool *ret_v)
 {
@@ -248,6 +252,7 @@ set_text(struct sbx_conf *c, const char *where,
 	return (0);
 }
 
+/* Exact: what is nearly right is an error that says so. */
 static const struct sbx_conf_row *
 row_find(const char *name)
 {
@@ -341,6 +346,7 @@ take_word(const char *s, size_t len, size_t *at, char *dst)
 	return (0);
 }
 
+/* A keyword, blanks, one value, perhaps a comment. */
 static int
 parse_line(struct sbx_conf *c, const char *where, const char *s, size_t len,
     struct sbx_err *err)
@@ -391,6 +397,7 @@ check_twice(const uint8_t *before, const uint8_t *seen, const char *where,
 	return (0);
 }
 
+/* Line by line; the first mistake ends it. */
 int
 sbx_conf_parse(struct sbx_conf *c, const char *file, const char *text,
     size_t len, struct sbx_err *err)
@@ -430,6 +437,7 @@ sbx_conf_parse(struct sbx_conf *c, const char *file, const char *text,
 	return (0);
 }
 
+/* By the variable's name in messages: no file to point to. */
 int
 sbx_conf_env(struct sbx_conf *c, char *(*env)(const char *),
     struct sbx_err *err)

@@ -11,6 +11,7 @@
 
 #define WAIT_NS (10 * S_NS)	/* for a worker */
 
+/* The front's number is looked up, never used as an index. */
 struct call *
 call_find(struct monitor *m, uint32_t number)
 {
@@ -22,6 +23,7 @@ call_find(struct monitor *m, uint32_t number)
 	return (NULL);
 }
 
+/* No front, no answer: its clients are gone with it. */
 void
 call_refuse(struct monitor *m, uint32_t number, const char *code,
     const char *reason, const char *next)
@@ -102,6 +104,12 @@ call_barred(struct monitor *m, const struct sbx_call *msg, struct session *s,
 	return (NULL);
 }
 
+/*
+ * Safe for a hostile front: the handle must be one that we gave out and whose
+ * client is still connected; tool and container are only names, of a bounded
+ * alphabet, that the worker and the tables resolve; the arguments are not read
+ * here.  Past a cap the answer comes at once, nothing queues.
+ */
 void
 call_new(struct monitor *m, const struct sbx_call *msg, int args_fd)
 {
@@ -141,6 +149,7 @@ call_new(struct monitor *m, const struct sbx_call *msg, int args_fd)
 	call_dispatch(m);
 }
 
+/* The one place where a call leaves the table, whatever ended it. */
 void
 call_end(struct monitor *m, struct call *c, bool undo)
 {
@@ -191,6 +200,7 @@ call_waiting(struct monitor *m, uint64_t after_ns)
 	return (best);
 }
 
+/* After anything that may have freed a worker or brought a call. */
 void
 call_dispatch(struct monitor *m)
 {
@@ -212,6 +222,10 @@ call_dispatch(struct monitor *m)
 	tick_arm(m);
 }
 
+/*
+ * A call that found no worker in time is told so; one that has a worker is
+ * watched by worker_tick().
+ */
 void
 call_tick(struct monitor *m, uint64_t now_ns)
 {

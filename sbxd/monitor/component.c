@@ -60,6 +60,7 @@ component_set_state(struct component *c, enum component_state state)
 
 /* --- what each is told first ---------------------------------------------- */
 
+/* The scratch directory and sbx-init as descriptors: it opens no path. */
 static int
 start_engine(struct component *c)
 {
@@ -81,6 +82,9 @@ start_recorder(struct component *c)
 	return (sbx_send_recorder_start(c->peer, 0, &s, &c->m->dir_runs));
 }
 
+/*
+ * On stdio our standard output is the protocol: no copy of records goes there.
+ */
 static int
 start_journald(struct component *c)
 {
@@ -106,6 +110,7 @@ start_proxy(struct component *c)
 	    &(struct sbx_proxy_start){ 0 }, NULL));
 }
 
+/* Which tools it lists; it decides nothing else. */
 static int
 start_front(struct component *c)
 {
@@ -159,6 +164,7 @@ component_start(struct component *c)
 	tick_arm(m);
 }
 
+/* The back-off is over. */
 static void
 component_timer(evutil_socket_t fd, short what, void *arg)
 {
@@ -209,6 +215,7 @@ component_serve(struct monitor *m)
 		log_notice("serving %s suite=%u", m->socket, m->slot);
 }
 
+/* What waited for it goes on. */
 static void
 component_is_up(struct component *c)
 {
@@ -225,6 +232,7 @@ component_is_up(struct component *c)
 	component_serve(m);
 }
 
+/* Comes from inside the cage: before it, nothing but LOG is permitted. */
 int
 component_hello(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -293,6 +301,7 @@ component_lost(struct component *c)
 				session_free(m, &m->sessions[i]);
 }
 
+/* This death included; the ring holds as many as matter. */
 static unsigned
 deaths_in_a_minute(struct component *c)
 {
@@ -305,6 +314,7 @@ deaths_in_a_minute(struct component *c)
 	return (n);
 }
 
+/* No more restarts.  What needs it asks component_why(). */
 static void
 component_down(struct component *c)
 {
@@ -326,6 +336,7 @@ component_down(struct component *c)
 		call_dispatch(m);
 }
 
+/* Process and channel are gone: record it, then restart, give up, or end. */
 static void
 component_dead(struct component *c)
 {
@@ -379,6 +390,7 @@ component_check_dead(struct component *c)
 		component_set_state(c, COMP_ENDING);
 }
 
+/* Its channel ended, by itself or for a violation. */
 static void
 component_end(struct sbx_peer *p, int error)
 {
@@ -401,6 +413,7 @@ component_end(struct sbx_peer *p, int error)
 	tick_arm(c->m);
 }
 
+/* The starter's word; an EXITED of an earlier life is passed over. */
 void
 component_exited(struct component *c, uint32_t instance, int status)
 {
@@ -416,6 +429,7 @@ component_exited(struct component *c, uint32_t instance, int status)
 	component_check_dead(c);
 }
 
+/* The channel is closed first; the starter's kill follows from that. */
 void
 component_fail(struct component *c, const char *reason)
 {
@@ -424,6 +438,7 @@ component_fail(struct component *c, const char *reason)
 		sbx_peer_end_later(c->peer, SBX_E_CLOSED);
 }
 
+/* Starts that take too long, and ends of which only half came. */
 void
 component_tick(struct monitor *m, uint64_t now_ns)
 {

@@ -16,6 +16,7 @@
 #define COPY_NS (120 * S_NS)
 #define ASK_S 130
 
+/* A worker waits for one copy at most. */
 static struct copy *
 copy_of_worker(struct monitor *m, uint32_t worker_id)
 {
@@ -27,6 +28,10 @@ copy_of_worker(struct monitor *m, uint32_t worker_id)
 	return (NULL);
 }
 
+/*
+ * Also ends what still runs of it: the reader is killed, the writer sees a
+ * stream without its end and refuses it.
+ */
 static void
 copy_free(struct copy *c)
 {
@@ -59,6 +64,7 @@ copy_fail(struct copy *c, int32_t error, const char *reason)
 	(void)sbx_strlcpy(c->reason, reason, sizeof(c->reason));
 }
 
+/* It may use the journal's reserve: what was begun must be seen to end. */
 static void
 copy_journal_end(struct copy *c)
 {
@@ -105,6 +111,7 @@ copy_finish(struct copy *c)
 	copy_free(c);
 }
 
+/* Whatever it still had to say was handled before this. */
 static void
 copyin_ended(struct sbx_peer *p, int error)
 {
@@ -161,6 +168,7 @@ copy_run(struct copy *c, struct sbx_peer *engine)
 	return (sbx_send_engine_unpack(engine, c->unpack_id, &u, &rd));
 }
 
+/* From here on it is permitted: the record is on the disk. */
 static void
 copy_recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
     const char *why)
@@ -188,6 +196,7 @@ copy_recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
 	}
 }
 
+/* All strings are copied: the message goes away before the journal answers. */
 static struct copy *
 copy_new(struct monitor *m, struct worker *w, const struct sbx_copy_in *q)
 {
@@ -214,6 +223,7 @@ copy_new(struct monitor *m, struct worker *w, const struct sbx_copy_in *q)
 	return (c);
 }
 
+/* NULL, or why not, with the stable word for it. */
 static const char *
 copy_barred(const struct worker *w, const struct sbx_copy_in *q,
     const struct sandbox *sb, const char **ret_code)
@@ -239,6 +249,7 @@ copy_barred(const struct worker *w, const struct sbx_copy_in *q,
 	return (NULL);
 }
 
+/* Ask the journal; copy_recorded() does the rest. */
 void
 copy_start(struct monitor *m, struct worker *w, const struct sbx_copy_in *q,
     int list_fd)
@@ -282,6 +293,9 @@ copy_of_peer(struct monitor *m, const struct sbx_peer *p)
 	return (NULL);
 }
 
+/*
+ * The reader's count is of what it sent; what arrived is the writer's to say.
+ */
 void
 copy_read_done(struct copy *c, const struct sbx_copyin_done *q)
 {
@@ -350,6 +364,7 @@ copy_worker_gone(struct monitor *m, uint32_t worker_id)
 	copy_finish(c);
 }
 
+/* The writer went with its sandbox. */
 void
 copy_sandbox_ended(struct monitor *m, const char *container)
 {

@@ -12,6 +12,7 @@ of(struct sbx_peer *p)
 	return (((struct component *)sbx_peer_ctx(p))->m);
 }
 
+/* Found and ended at its start: of a suite that was killed. */
 static int
 on_leftover(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -47,6 +48,7 @@ on_engine_exec_started(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* The command; its descendants may live on in the sandbox. */
 static int
 on_engine_exited(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -68,6 +70,7 @@ on_engine_work_found(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* By the id of our request: a sandbox may have several copies. */
 static int
 on_engine_unpacked(struct sbx_peer *p, struct sbx_in *in)
 {

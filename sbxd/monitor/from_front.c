@@ -14,6 +14,7 @@ of(struct sbx_peer *p)
 	return (((struct component *)sbx_peer_ctx(p))->m);
 }
 
+/* Who it is comes from the socket, not from the front (session_accept). */
 static int
 on_front_auth(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -37,6 +38,7 @@ on_front_auth(struct sbx_peer *p, struct sbx_in *in)
 	return (sbx_send_front_principal(p, in->hdr.id, &a, NULL));
 }
 
+/* The front can only take away what it could use itself. */
 static int
 on_front_gone(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -49,6 +51,10 @@ on_front_gone(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/*
+ * A descriptor that the client sent; which directory it is gets looked at, not
+ * believed.
+ */
 static int
 on_front_root(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -72,6 +78,7 @@ on_front_eof(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* A number that is in use would let one client's answer reach another. */
 static int
 on_call(struct sbx_peer *p, struct sbx_in *in)
 {

@@ -8,6 +8,7 @@ of(struct sbx_peer *p)
 	return (((struct component *)sbx_peer_ctx(p))->m);
 }
 
+/* seq 0 is a refusal: the record is not on the disk. */
 static int
 on_journal_done(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -34,6 +35,7 @@ on_journal_done(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Told once at each change, so that crossings need not find out one by one. */
 static int
 on_journal_state(struct sbx_peer *p, struct sbx_in *in)
 {

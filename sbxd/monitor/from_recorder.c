@@ -8,6 +8,7 @@ of(struct sbx_peer *p)
 	return (((struct component *)sbx_peer_ctx(p))->m);
 }
 
+/* All that the command had printed is stored. */
 static int
 on_run_finished(struct sbx_peer *p, struct sbx_in *in)
 {

@@ -22,6 +22,7 @@ on_log(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Pids are for logs and records; nothing is ever signalled by them. */
 static int
 on_started(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -33,6 +34,7 @@ on_started(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Which program it was is known by the instance that we gave the START. */
 static int
 on_exited(struct sbx_peer *p, struct sbx_in *in)
 {

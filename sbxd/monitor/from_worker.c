@@ -13,6 +13,7 @@
 #define ASK_S 15
 #define PROGRESS_NS (50 * MS_NS)	/* between two that are passed on */
 
+/* Caged and fresh: it may be bound now. */
 static int
 on_hello(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -36,6 +37,7 @@ on_log(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* The result goes on unread and sealed; the front checks it as foreign text. */
 static int
 on_work_result(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -89,6 +91,9 @@ rate_ok(struct worker *w)
 	return (false);
 }
 
+/*
+ * Safe: name and image are checked, the owner is the principal it is bound to.
+ */
 static int
 on_sb_create(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -100,6 +105,7 @@ on_sb_create(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: own sandboxes only, and the guard asks the engine. */
 static int
 on_sb_stop(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -111,6 +117,7 @@ on_sb_stop(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: own sandboxes only. */
 static int
 on_sb_list(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -121,6 +128,7 @@ on_sb_list(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: own sandboxes only; a label is text that nobody interprets. */
 static int
 on_sb_label(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -145,6 +153,7 @@ on_sb_label(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: own sandboxes only, and it runs inside. */
 static int
 on_exec_start(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -156,6 +165,7 @@ on_exec_start(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: own runs only; the wait has a limit. */
 static int
 on_exec_wait(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -166,6 +176,7 @@ on_exec_wait(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: own runs only. */
 static int
 on_exec_kill(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -177,6 +188,7 @@ on_exec_kill(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: own runs only, and read-only. */
 static int
 on_out_read(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -187,6 +199,7 @@ on_out_read(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: own runs only. */
 static int
 on_run_list(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -197,6 +210,10 @@ on_run_list(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/*
+ * Safe: into own sandboxes, from below the root of the client whose call it
+ * is.
+ */
 static int
 on_copy_in(struct sbx_peer *p, struct sbx_in *in)
 {

@@ -35,6 +35,7 @@ journal_up(const struct monitor *m, const char **ret_why)
 	return (true);
 }
 
+/* Cut rather than refused: foreign text must not be able to lose a record. */
 static void
 add_field(struct sbx_strs *s, struct sbx_buf *b, const char *key,
     const char *value)
@@ -51,6 +52,7 @@ add_field(struct sbx_strs *s, struct sbx_buf *b, const char *key,
 		(void)sbx_strs_add(s, b, value);
 }
 
+/* 0 when it is on its way; else it is counted as lost. */
 static int
 journal_send(struct monitor *m, uint32_t id, const struct record *r,
     uint8_t flags, va_list ap)
@@ -89,6 +91,7 @@ journal_send(struct monitor *m, uint32_t id, const struct record *r,
 	return (res);
 }
 
+/* Nobody waits for it: what it tells of has happened or is happening. */
 void
 journal_add(struct monitor *m, const struct record *r, ...)
 {
@@ -152,6 +155,7 @@ journal_own(struct monitor *m, const struct record *r, ...)
 	return (res == 0 ? id : 0);
 }
 
+/* Who and what this suite is, at both of its ends. */
 uint32_t
 journal_suite(struct monitor *m, const char *op, int32_t code)
 {

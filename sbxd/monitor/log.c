@@ -13,6 +13,7 @@
 #define LOG_BURST 200
 #define LOG_PER_S 50
 
+/* The tag comes from the channel; level and text are the child's. */
 void
 log_child(struct component *c, const char *tag, uint8_t level,
     const char *text)

@@ -79,6 +79,7 @@ take_stdio(struct monitor *m)
 	sbx_close(&null);
 }
 
+/* Called from the loop, not in signal context. */
 static void
 on_signal(evutil_socket_t sig, short what, void *arg)
 {
@@ -91,6 +92,7 @@ on_signal(evutil_socket_t sig, short what, void *arg)
 		shutdown_begin(m, 0, sig == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
+/* It ends last, after all others; earlier than that is the end of the suite. */
 static void
 starter_end(struct sbx_peer *p, int error)
 {
@@ -131,6 +133,7 @@ make_loop(struct monitor *m)
 	component_init(m);
 }
 
+/* From here on this process can open nothing (common/privs, row monitor). */
 static void
 cage(struct monitor *m)
 {

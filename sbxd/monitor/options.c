@@ -61,6 +61,7 @@ set_option(struct monitor *m, const char *where, const char *name,
 	    err));
 }
 
+/* The settings that have an option; each is checked as in the file. */
 static int
 take_long(struct monitor *m, int opt, const char *value, struct sbx_err *err)
 {
@@ -149,6 +150,7 @@ read_file(struct monitor *m, const char *file, const char *etc,
 	return (sbx_conf_parse(&m->conf, path, text, n, err));
 }
 
+/* log_level, raised by -v and -d. */
 static void
 set_log_level(struct monitor *m, const struct flags *f)
 {

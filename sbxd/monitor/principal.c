@@ -13,6 +13,7 @@
  * random handle that it cannot make up.
  */
 
+/* Its finished runs go with it; it has nothing else (principal_in_use). */
 static void
 principal_free(struct monitor *m, struct principal *p)
 {
@@ -20,6 +21,7 @@ principal_free(struct monitor *m, struct principal *p)
 	memset(p, 0, sizeof(*p));
 }
 
+/* Does anything still belong to it or act for it? */
 static bool
 principal_in_use(const struct monitor *m, const struct principal *p)
 {
@@ -72,6 +74,7 @@ principal_get(struct monitor *m, uid_t uid, gid_t gid)
 	return (slot);
 }
 
+/* A new handle each time: one that ended is never valid again. */
 static struct session *
 session_new(struct monitor *m, uid_t uid, gid_t gid, const char **ret_why)
 {
@@ -98,6 +101,7 @@ session_new(struct monitor *m, uid_t uid, gid_t gid, const char **ret_why)
 	return (s);
 }
 
+/* The caller of sbxd itself, whose uid needs no asking. */
 struct session *
 session_stdio(struct monitor *m)
 {
@@ -142,6 +146,7 @@ session_accept(struct monitor *m, int conn_fd, struct session **ret_s,
 	return (0);
 }
 
+/* By handle only; at most 65 are looked through. */
 struct session *
 session_find(struct monitor *m, uint64_t handle)
 {
@@ -153,6 +158,7 @@ session_find(struct monitor *m, uint64_t handle)
 	return (NULL);
 }
 
+/* Its calls are cancelled; sandboxes stay, they belong to the principal. */
 void
 session_free(struct monitor *m, struct session *s)
 {
@@ -164,6 +170,10 @@ session_free(struct monitor *m, struct session *s)
 	s->fd = s->root_fd = -1;
 }
 
+/*
+ * The client opened it itself, so it could read it anyway; which directories
+ * are refused all the same is policy.  One a connection.
+ */
 int
 session_root(struct monitor *m, struct session *s, int fd)
 {

@@ -21,6 +21,7 @@
 #define ASK_S 10
 #define WAIT_MAX_MS 3600000u
 
+/* Ids are random and ours, so any spread will do. */
 static unsigned
 chain_of(const char *id)
 {
@@ -31,6 +32,7 @@ chain_of(const char *id)
 	return (h % RUN_CHAINS);
 }
 
+/* By whole id. */
 struct run *
 run_find(struct monitor *m, const char *id)
 {
@@ -42,6 +44,7 @@ run_find(struct monitor *m, const char *id)
 	return (NULL);
 }
 
+/* The recorder forgets its output too. */
 static void
 run_free(struct monitor *m, struct run *r)
 {
@@ -116,6 +119,7 @@ run_mark(struct monitor *m, struct principal *who, const char *container,
 
 /* --- start ------------------------------------------------------------------- */
 
+/* argv as it was asked for, cut; journald masks what looks like a secret. */
 static void
 journal_exec_start(struct monitor *m, const struct run *r,
     const struct sbx_exec_start *e)
@@ -140,6 +144,7 @@ journal_exec_start(struct monitor *m, const struct run *r,
 	    timeout, NULL);
 }
 
+/* The sandbox of that id if it is this worker's principal's, and alive. */
 static struct sandbox *
 exec_sandbox(struct monitor *m, struct worker *w, const char *id)
 {
@@ -157,6 +162,11 @@ exec_sandbox(struct monitor *m, struct worker *w, const char *id)
 	return (sb);
 }
 
+/*
+ * Safe for a hostile worker: the sandbox must be its principal's, argv and env
+ * are only data for a program inside, and stdin is a descriptor that the worker
+ * had already.
+ */
 void
 run_exec(struct monitor *m, struct worker *w, const struct sbx_exec_start *e,
     int stdin_fd)
@@ -213,6 +223,7 @@ run_forget_failed(struct monitor *m, struct run *r, int32_t error,
 		sandbox_run_ended(m, sb);
 }
 
+/* The engine's answer; from now on there is something to kill. */
 void
 run_exec_started(struct monitor *m, const struct sbx_engine_exec_started *q)
 {
@@ -251,6 +262,7 @@ run_exec_started(struct monitor *m, const struct sbx_engine_exec_started *q)
 
 /* --- kill -------------------------------------------------------------------- */
 
+/* All of its processes, by the engine; the reason is kept for the end. */
 void
 run_kill(struct monitor *m, struct run *r, enum sbx_exit_why why)
 {
@@ -278,6 +290,9 @@ on_timeout(evutil_socket_t fd, short what, void *arg)
 		run_kill(r->m, r, SBX_EXIT_TIMEOUT);
 }
 
+/*
+ * undo: the call was cancelled or its worker died.  Otherwise its runs go on.
+ */
 void
 run_call_ended(struct monitor *m, struct call *c, bool undo)
 {
@@ -299,6 +314,7 @@ run_call_ended(struct monitor *m, struct call *c, bool undo)
 
 /* --- state of a run, for a worker ---------------------------------------------- */
 
+/* st NULL: what is known without the recorder. */
 static void
 state_send(struct worker *w, const struct run *r,
     const struct sbx_run_stats *st)
@@ -357,6 +373,7 @@ stat_ask(struct monitor *m, struct worker *w)
 		    &(struct sbx_run_stat){ .run = r->id }, NULL);
 }
 
+/* The run of that id if it is this worker's principal's; refuses otherwise. */
 static struct run *
 own_run(struct monitor *m, struct worker *w, const char *id)
 {
@@ -370,6 +387,7 @@ own_run(struct monitor *m, struct worker *w, const char *id)
 	return (r);
 }
 
+/* Answered at the end of the run, or after wait_ms, with the state then. */
 void
 run_wait(struct monitor *m, struct worker *w, const struct sbx_exec_wait *q)
 {
@@ -400,6 +418,7 @@ run_wait_over(struct monitor *m, struct worker *w)
 		stat_ask(m, w);
 }
 
+/* Also for a command that has ended: what it left behind is killed. */
 void
 run_kill_asked(struct monitor *m, struct worker *w, const char *id)
 {
@@ -415,6 +434,7 @@ run_kill_asked(struct monitor *m, struct worker *w, const char *id)
 	run_kill(m, r, SBX_EXIT_KILLED);
 }
 
+/* Nothing of it lives any more; the answer is its state once it ended. */
 void
 run_killed(struct monitor *m, const struct sbx_engine_killed *q)
 {
@@ -440,6 +460,7 @@ run_killed(struct monitor *m, const struct sbx_engine_killed *q)
 
 /* --- end ----------------------------------------------------------------------- */
 
+/* Everybody who waits for it is answered, and the record closed. */
 static void
 run_end(struct monitor *m, struct run *r)
 {
@@ -468,6 +489,7 @@ run_end(struct monitor *m, struct run *r)
 		sandbox_run_ended(m, sb);
 }
 
+/* Nothing is sent while there is no recorder: run_recorder_back() does it. */
 static void
 run_ask_finish(struct monitor *m, struct run *r)
 {
@@ -482,6 +504,7 @@ run_ask_finish(struct monitor *m, struct run *r)
 		    &(struct sbx_run_finish){ .run = r->id }, NULL);
 }
 
+/* The command ended; what it printed last is still on its way to the store. */
 static void
 run_over(struct monitor *m, struct run *r, enum sbx_exit_why why,
     int32_t status)
@@ -501,6 +524,7 @@ run_over(struct monitor *m, struct run *r, enum sbx_exit_why why,
 	run_ask_finish(m, r);
 }
 
+/* The engine's word; only a wait(2) status and why. */
 void
 run_exited(struct monitor *m, const struct sbx_engine_exited *q)
 {
@@ -530,6 +554,7 @@ run_finished(struct monitor *m, const struct sbx_run_finished *q)
 	run_end(m, r);
 }
 
+/* All that lived in it ended with it. */
 void
 run_sandbox_ended(struct monitor *m, const char *container)
 {
@@ -572,6 +597,7 @@ run_tick(struct monitor *m, uint64_t now_ns)
 
 /* --- output --------------------------------------------------------------------- */
 
+/* The descriptor is passed on unread; the recorder opened it read-only. */
 static void
 read_answered(struct monitor *m, struct worker *w, struct sbx_in *in,
     const char *why)
@@ -597,6 +623,7 @@ read_answered(struct monitor *m, struct worker *w, struct sbx_in *in,
 	}
 }
 
+/* Nothing is sent while there is no recorder: run_recorder_back() does it. */
 static void
 read_send(struct monitor *m, struct worker *w)
 {
@@ -608,6 +635,10 @@ read_send(struct monitor *m, struct worker *w)
 		    .stream = w->ask.stream, .offset = w->ask.offset }, NULL);
 }
 
+/*
+ * Safe for a hostile worker: the run must be its principal's, and what it gets
+ * can only be read.
+ */
 void
 run_read(struct monitor *m, struct worker *w, const struct sbx_out_read *q)
 {
@@ -638,6 +669,7 @@ run_read(struct monitor *m, struct worker *w, const struct sbx_out_read *q)
 		read_send(m, w);
 }
 
+/* From memory: a list must not cost a question to the recorder for each. */
 void
 run_list(struct monitor *m, struct worker *w, const struct sbx_run_list *q)
 {
@@ -687,6 +719,7 @@ run_recorder_back(struct monitor *m)
 	}
 }
 
+/* Runs end without their last numbers, reads are refused with the reason. */
 void
 run_recorder_down(struct monitor *m)
 {

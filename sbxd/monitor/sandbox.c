@@ -13,6 +13,7 @@
 #define STOP_S 15
 #define WORK_S 3		/* for the engine's walk before a stop */
 
+/* By whole id, whoever's: policy_sandbox() is for what a worker names. */
 struct sandbox *
 sandbox_find(struct monitor *m, const char *id)
 {
@@ -24,6 +25,7 @@ sandbox_find(struct monitor *m, const char *id)
 	return (NULL);
 }
 
+/* Nothing of it lives, or it was never asked for. */
 static void
 sandbox_free(struct monitor *m, struct sandbox *sb)
 {
@@ -36,6 +38,7 @@ sandbox_free(struct monitor *m, struct sandbox *sb)
 	free(sb);
 }
 
+/* Within one principal: others must not learn of it by a clash. */
 static bool
 name_taken(struct monitor *m, const struct principal *who, const char *name)
 {
@@ -47,6 +50,7 @@ name_taken(struct monitor *m, const struct principal *who, const char *name)
 	return (false);
 }
 
+/* An exact id or name first; a prefix only when it is one sandbox's. */
 struct sandbox *
 sandbox_resolve(struct monitor *m, const struct principal *p, const char *ref)
 {
@@ -71,6 +75,7 @@ sandbox_resolve(struct monitor *m, const struct principal *p, const char *ref)
 
 /* --- create ---------------------------------------------------------------- */
 
+/* From here on it is permitted: the record is on the disk. */
 static void
 create_recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
     const char *why)
@@ -113,6 +118,7 @@ sandbox_unwanted(struct monitor *m, const char *id)
 		sandbox_stop(m, sb, "it came too late");
 }
 
+/* NULL, or why not, with the stable word for it. */
 static const char *
 create_barred(struct monitor *m, const struct worker *w,
     const struct sbx_sb_create *q, const char **ret_code)
@@ -138,6 +144,7 @@ create_barred(struct monitor *m, const struct worker *w,
 	return (NULL);
 }
 
+/* Id and name are ours to give; the journal is asked before the engine. */
 void
 sandbox_create(struct monitor *m, struct worker *w,
     const struct sbx_sb_create *q)
@@ -174,6 +181,7 @@ sandbox_create(struct monitor *m, struct worker *w,
 	    "name", sb->name, "throwaway", sb->throwaway ? "1" : "0", NULL);
 }
 
+/* It stands; if its maker is gone meanwhile, so must it. */
 void
 sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q)
 {
@@ -203,6 +211,7 @@ sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q)
 
 /* --- end ------------------------------------------------------------------- */
 
+/* Without asking anybody: that was done, or there is nobody to ask. */
 void
 sandbox_stop(struct monitor *m, struct sandbox *sb, const char *reason)
 {
@@ -225,6 +234,7 @@ sandbox_stop(struct monitor *m, struct sandbox *sb, const char *reason)
 	tick_arm(m);
 }
 
+/* To whoever waited for its making or its end. */
 static void
 ended_answer(struct monitor *m, struct sandbox *sb,
     const struct sbx_sandbox_ended *q)
@@ -246,6 +256,9 @@ ended_answer(struct monitor *m, struct sandbox *sb,
 	}
 }
 
+/*
+ * The end, whoever wanted it: the record, the listener, the runs, the answer.
+ */
 void
 sandbox_ended(struct monitor *m, const struct sbx_sandbox_ended *q)
 {
@@ -294,6 +307,10 @@ work_next(struct monitor *m, struct worker *w, struct sandbox *sb)
 	return (false);
 }
 
+/*
+ * Safe for a hostile worker: the sandbox must be its principal's, and whether
+ * there is work in it is the engine's finding against a time that we recorded.
+ */
 void
 sandbox_ask_stop(struct monitor *m, struct worker *w,
     const struct sbx_sb_stop *q)
@@ -322,6 +339,7 @@ sandbox_ask_stop(struct monitor *m, struct worker *w,
 	sandbox_stop(m, sb, "asked for");
 }
 
+/* At most ten paths, escaped: they are names that the sandbox chose. */
 static void
 work_refuse(struct worker *w, const struct sbx_engine_work_found *q,
     const char *dest)
@@ -345,6 +363,7 @@ work_refuse(struct worker *w, const struct sbx_engine_work_found *q,
 	    dest, b.len > 0 ? ": " : "", b.len > 0 ? b.data : "");
 }
 
+/* No work below this baseline: the next one, then the stop. */
 void
 sandbox_work_found(struct monitor *m, const struct sbx_engine_work_found *q)
 {
@@ -406,6 +425,7 @@ match_of(const struct sandbox *sb, const char *ref)
 	return (strcmp(sb->name, ref) == 0 ? SBX_MATCH_NAME : SBX_MATCH_ID);
 }
 
+/* Idle is counted from the last end of anything in it. */
 static int
 send_item(struct worker *w, const struct sandbox *sb, const char *ref)
 {
@@ -424,6 +444,7 @@ send_item(struct worker *w, const struct sandbox *sb, const char *ref)
 	return (sbx_send_sb_item(w->peer, w->ask.id, &it, NULL));
 }
 
+/* Only what is the principal's; an operator sees all, with whose it is. */
 void
 sandbox_list(struct monitor *m, struct worker *w, const char *ref)
 {
@@ -487,6 +508,7 @@ sandbox_run_ended(struct monitor *m, struct sandbox *sb)
 		sandbox_stop(m, sb, "throwaway");
 }
 
+/* An end that does not come. */
 void
 sandbox_tick(struct monitor *m, uint64_t now_ns)
 {

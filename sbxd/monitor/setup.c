@@ -98,6 +98,7 @@ find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid,
 	return (0);
 }
 
+/* Whose the directories must be; without root, the caller's. */
 static int
 find_ids(struct monitor *m, struct ids *ids, struct sbx_err *err)
 {
@@ -145,6 +146,7 @@ try_slot(struct monitor *m, unsigned slot, int *ret_dir, struct sbx_err *err)
 	return (0);
 }
 
+/* The first free one; the daemon has one only. */
 static int
 take_slot(struct monitor *m, int *ret_dir, struct sbx_err *err)
 {
@@ -216,6 +218,7 @@ program_dir(char dst[PATH_MAX], struct sbx_err *err)
 	return (0);
 }
 
+/* O_PATH: it is handed to the engine, which executes it by descriptor. */
 static int
 open_init(struct monitor *m, struct sbx_err *err)
 {
@@ -280,6 +283,7 @@ setup_starter(struct monitor *m, int *ret_channel, struct sbx_err *err)
 
 /* --- what a client may copy from -------------------------------------------------- */
 
+/* Each once; past the table's end the later ones are passed over. */
 static void
 add_home(struct monitor *m, const struct stat *st)
 {
@@ -294,6 +298,7 @@ add_home(struct monitor *m, const struct stat *st)
 			st->st_ino };
 }
 
+/* By inode, so that no other name of it helps. */
 static void
 add_home_and_parents(struct monitor *m, const char *home)
 {

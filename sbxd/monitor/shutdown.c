@@ -21,6 +21,7 @@ enum stop_step {
 	STOP_STARTER,	/* nobody is left */
 };
 
+/* In order: finish what is committed, then exit 0. */
 static void
 tell(struct monitor *m, enum sbx_proc proc)
 {
@@ -31,12 +32,14 @@ tell(struct monitor *m, enum sbx_proc proc)
 		    &(struct sbx_shutdown){ 0 }, NULL);
 }
 
+/* Both: it has exited, and all it said was read. */
 static bool
 gone(const struct monitor *m, enum sbx_proc proc)
 {
 	return (m->comps[proc].peer == NULL && !m->comps[proc].alive);
 }
 
+/* By the starter: this process may signal nobody. */
 static void
 kill_rest(struct monitor *m)
 {
@@ -55,6 +58,7 @@ kill_rest(struct monitor *m)
 	}
 }
 
+/* First the time to go is up, then the time to be gone. */
 static void
 on_deadline(evutil_socket_t fd, short what, void *arg)
 {
@@ -136,6 +140,7 @@ stop_work(struct monitor *m)
 		    "the suite ends", NULL);
 }
 
+/* The first reason counts; later ones find the end under way. */
 void
 shutdown_begin(struct monitor *m, int exit_code, const char *reason)
 {

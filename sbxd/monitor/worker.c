@@ -18,6 +18,7 @@
 
 static void worker_ended(struct sbx_peer *p, int error);
 
+/* EXEC_WAIT has a time of its own, shorter than its deadline. */
 static void
 on_wait_over(evutil_socket_t fd, short what, void *arg)
 {
@@ -28,6 +29,10 @@ on_wait_over(evutil_socket_t fd, short what, void *arg)
 	run_wait_over(w->m, w);
 }
 
+/*
+ * The channel first, then the word to the zygote: the new worker finds it as
+ * its descriptor and cages itself before it reads.
+ */
 static void
 worker_fork(struct monitor *m, struct sbx_peer *zygote)
 {
@@ -85,6 +90,7 @@ worker_make_room(struct monitor *m)
 		worker_kill(oldest);
 }
 
+/* As many fresh ones as are kept ready, and one for each call that waits. */
 void
 worker_fill(struct monitor *m)
 {
@@ -108,6 +114,7 @@ worker_fill(struct monitor *m)
 		worker_fork(m, zygote);
 }
 
+/* Its own if one is idle, else a fresh one; NULL: the call waits. */
 struct worker *
 worker_for(struct monitor *m, struct principal *who)
 {
@@ -128,6 +135,7 @@ worker_for(struct monitor *m, struct principal *who)
 	return (fresh);
 }
 
+/* The arguments go on as they came, sealed and unread. */
 void
 worker_give(struct worker *w, struct call *c)
 {
@@ -176,6 +184,7 @@ worker_drop_ask(struct worker *w)
 	memset(&w->ask, 0, sizeof(w->ask));
 }
 
+/* It gets no chance to finish: what it was told may be what made it fail. */
 void
 worker_kill(struct worker *w)
 {
@@ -196,6 +205,7 @@ worker_kill(struct worker *w)
 	tick_arm(w->m);
 }
 
+/* The slot is free when neither channel nor process is left. */
 static void
 worker_check_gone(struct worker *w)
 {
@@ -223,6 +233,7 @@ worker_lost_call(struct worker *w)
 	call_end(w->m, c, true);
 }
 
+/* By itself, or because it broke the protocol. */
 static void
 worker_ended(struct sbx_peer *p, int error)
 {
@@ -249,6 +260,7 @@ worker_find(struct monitor *m, uint32_t id)
 	return (NULL);
 }
 
+/* The zygote's word; the channel's end counts for the call. */
 void
 worker_exited(struct monitor *m, uint32_t id, int status)
 {
@@ -308,6 +320,7 @@ ask_late(struct monitor *m, struct worker *w)
 	ask_refuse(w, "timeout", "Retry.", "the suite did not answer in time");
 }
 
+/* Deadlines: of HELLO, of an ask, of thinking, of idling. */
 void
 worker_tick(struct monitor *m, uint64_t now_ns)
 {
@@ -337,6 +350,7 @@ worker_tick(struct monitor *m, uint64_t now_ns)
 
 /* --- asks ------------------------------------------------------------------ */
 
+/* A second one before the answer is refused by its dispatch state. */
 void
 ask_begin(struct worker *w, const struct sbx_in *in, unsigned seconds)
 {
@@ -347,6 +361,7 @@ ask_begin(struct worker *w, const struct sbx_in *in, unsigned seconds)
 	sbx_peer_set_state(w->peer, ST_ASKED);
 }
 
+/* The worker may ask again. */
 void
 ask_done(struct worker *w)
 {
@@ -356,6 +371,7 @@ ask_done(struct worker *w)
 		sbx_peer_set_state(w->peer, ST_BUSY);
 }
 
+/* Every refusal has a stable word for programs and a sentence for people. */
 void
 ask_refuse(struct worker *w, const char *code, const char *next,
     const char *fmt, ...)
@@ -373,6 +389,7 @@ ask_refuse(struct worker *w, const char *code, const char *next,
 	ask_done(w);
 }
 
+/* The worker whose pending ask of that type is about that run. */
 struct worker *
 ask_of_run(struct monitor *m, uint16_t type, const char *run)
 {
@@ -385,6 +402,7 @@ ask_of_run(struct monitor *m, uint16_t type, const char *run)
 	return (NULL);
 }
 
+/* The same for a sandbox. */
 struct worker *
 ask_of_sandbox(struct monitor *m, uint16_t type, const char *container)
 {
@@ -397,6 +415,7 @@ ask_of_sandbox(struct monitor *m, uint16_t type, const char *container)
 	return (NULL);
 }
 
+/* The same by the id of our own request at the other process. */
 struct worker *
 ask_of_id(struct monitor *m, enum sbx_proc back, uint32_t id)
 {
@@ -409,6 +428,7 @@ ask_of_id(struct monitor *m, enum sbx_proc back, uint32_t id)
 	return (NULL);
 }
 
+/* That process is gone and its next life knows nothing of these. */
 void
 ask_fail_all(struct monitor *m, enum sbx_proc back, const char *why)
 {

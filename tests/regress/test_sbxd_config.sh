@@ -57,6 +57,13 @@ ok $? "a file that is named must exist"
 ok $? "a directory is not a configuration"
 "$sbxd" -V | grep -q '^sbxd [0-9]'
 ok $? "-V"
+man=$SBX_SRC/sbxd/monitor/sbx.conf.5
+[ "$("$sbxd" -T | cut -d' ' -f1)" = \
+    "$(sed -n 's/^\.It Ic \([a-z_]*\) .*/\1/p' "$man")" ]
+ok $? "sbx.conf(5) has the keywords of the dump, in its order"
+[ "$("$sbxd" -T | cut -d' ' -f1 | tr a-z A-Z | sed 's/^/SBX_/')" = \
+    "$(sed -n 's/^\.Pq Ev //p' "$man")" ]
+ok $? "and their variables"
 [ ! -e "$tmp/state" ] && [ ! -e "$tmp/run" ]
 ok $? "none of this left anything behind"
 echo "1..$n"
