@@ -56,3 +56,7 @@ FRONT_TESTS = tests/regress/test_front_calls.py \
 	tests/regress/test_front_io.py tests/regress/test_front_protocol.py
 TESTS += $(FRONT_TESTS)
 EXTRA_DIST += $(FRONT_TESTS) tests/regress/front_monitor.py
+
+# the engine and a sandbox's init, driven by a monitor in python
+TESTS += tests/regress/test_engine.py
+EXTRA_DIST += tests/regress/test_engine.py
