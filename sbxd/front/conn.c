@@ -15,7 +15,7 @@
 #define AUTH_MS 5000		/* for the monitor's answer */
 #define LINE_MS 60000		/* from a message's first byte to its last */
 #define STALL_MS 120000		/* a client that takes none of its output */
-#define READ_CHUNK 65536
+#define RESUME_MS 5
 
 static const char *const state_names[CONN_STATE_MAX] = {
 	"auth", "open", "paused", "dead"
@@ -45,6 +45,35 @@ read_off(struct conn *c)
 	(void)event_del(c->ev_in);	/* fails only where it was not added */
 }
 
+/* Its own output wakes a paused connection; nothing tells that the monitor
+ * has caught up, so that is looked at. */
+static void
+enter_paused(struct conn *c)
+{
+	static const struct timeval soon = { 0, RESUME_MS * 1000 };
+
+	read_off(c);
+	if (monitor_lags(c->f) && !evtimer_pending(c->f->resume, NULL) &&
+	    evtimer_add(c->f->resume, &soon) != 0)
+		sbx_fatal("no timer for paused connections");
+}
+
+void
+conn_on_resume(int fd, short what, void *arg)
+{
+	struct front *f = arg;
+	struct conn *c, *next;
+
+	(void)fd;
+	(void)what;
+	for (c = f->conns; c != NULL; c = next) {
+		next = c->next;	/* they are freed from the loop only */
+		conn_resume(c);
+		if (c->state == CONN_PAUSED)
+			enter_paused(c);
+	}
+}
+
 static void
 enter_dead(struct conn *c)
 {
@@ -56,7 +85,7 @@ enter_dead(struct conn *c)
 
 static void (*const on_enter[CONN_STATE_MAX])(struct conn *) = {
 	[CONN_OPEN] = read_on,
-	[CONN_PAUSED] = read_off,
+	[CONN_PAUSED] = enter_paused,
 	[CONN_DEAD] = enter_dead,
 };
 
@@ -80,7 +109,7 @@ conn_end(struct conn *c, const char *why)
 {
 	if (c->state == CONN_DEAD)
 		return;
-	log_info("connection ended: %s connection=%u", why, c->number);
+	log_debug("connection ended: %s connection=%u", why, c->number);
 	conn_set_state(c, CONN_DEAD);
 }
 
@@ -192,7 +221,7 @@ conn_new(struct front *f, int fd_in, int fd_out)
 	c->io_out = fd_in == fd_out ? c->io_in : prepare_fd(fd_out);
 	c->line_ns = sbx_mono_ns();
 	/* the partial message, its newline and one chunk more */
-	sbx_buf_init(&c->in, SBX_MAX_JSON + 1 + READ_CHUNK);
+	sbx_buf_init(&c->in, SBX_MAX_JSON + 1 + sizeof(f->chunk));
 	sbx_buf_init(&c->out, SBX_FRONT_OUT_MAX);
 	c->ev_in = event_new(f->base, c->io_in == CONN_IO_FILE ? -1 : fd_in,
 	    EV_READ | EV_PERSIST, conn_on_in, c);

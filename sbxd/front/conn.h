@@ -12,7 +12,8 @@
 enum conn_state {
 	CONN_AUTH,	/* waits for FRONT_PRINCIPAL; nothing is read */
 	CONN_OPEN,	/* requests are read and answered */
-	CONN_PAUSED,	/* it does not read its answers: no requests are read */
+	CONN_PAUSED,	/* it does not read its answers, or the monitor lags
+			 * behind: no requests are read */
 	CONN_DEAD,	/* freed from the loop; nothing is read or sent */
 	CONN_STATE_MAX
 };
@@ -37,6 +38,7 @@ struct conn {
 	bool first;		/* nothing was received yet */
 	bool discard;		/* in a message that is too long */
 	bool feeding;		/* flushed when all lines are handled */
+	bool warned;		/* of descriptors that are not wanted */
 	struct event *ev_in, *ev_out, *deadline, *reap;
 	struct sbx_buf in, out;
 	size_t in_off, in_seen;	/* handled; searched for a newline */
@@ -63,12 +65,16 @@ void conn_free(struct conn *c);
 void conn_feed(struct conn *c, const void *data, size_t len);
 /* Handle what is buffered, while it is CONN_OPEN. */
 void conn_take_lines(struct conn *c);
+/* Go on reading requests, if all that it was paused for is over. */
+void conn_resume(struct conn *c);
 /* End the message that was appended to c->out and send what can be sent. */
 void conn_send(struct conn *c);
 void conn_flush(struct conn *c);
 size_t conn_unsent(const struct conn *c);
 void conn_on_in(int fd, short what, void *arg);
 void conn_on_out(int fd, short what, void *arg);
+/* f->resume (conn.c) */
+void conn_on_resume(int fd, short what, void *arg);
 /* Watch the times that apply to its state now (conn.c). */
 void conn_arm(struct conn *c);
 void conn_set_state(struct conn *c, enum conn_state state);

@@ -12,7 +12,6 @@
 #include "sbxd/front/reply.h"
 #include "sbxd/front/rpc.h"
 
-#define READ_CHUNK 65536
 #define TTY_CHUNK 512	/* a ready terminal takes that without waiting */
 #define KEEP_BYTES (256u << 10)	/* an idle connection keeps no more */
 #define MAX_RIGHTS 8
@@ -46,9 +45,11 @@ take_rights(struct conn *c, struct msghdr *msg)
 				/* it cannot fail in a way that matters here:
 				 * without a root copies are refused */
 				(void)monitor_root(c->f, c->principal, fds[i]);
-			else
+			else if (!c->warned) {
+				c->warned = true;
 				log_notice("a descriptor from a client was "
 				    "closed connection=%u", c->number);
+			}
 			(void)close(fds[i]);
 		}
 	}
@@ -111,8 +112,8 @@ conn_take_lines(struct conn *c)
 		c->line_ns = sbx_mono_ns();
 		if (conn_unsent(c) > SBX_FRONT_OUT_MARK)
 			conn_flush(c);
-		if (conn_unsent(c) > SBX_FRONT_OUT_MARK &&
-		    c->state == CONN_OPEN)
+		if ((conn_unsent(c) > SBX_FRONT_OUT_MARK ||
+		    monitor_lags(c->f)) && c->state == CONN_OPEN)
 			conn_set_state(c, CONN_PAUSED);
 	}
 	c->feeding = false;
@@ -143,15 +144,15 @@ conn_feed(struct conn *c, const void *data, size_t len)
 void
 conn_on_in(int fd, short what, void *arg)
 {
-	static char chunk[READ_CHUNK];	/* one thread, used up before return */
 	struct conn *c = arg;
+	char *chunk = c->f->chunk;
 	ssize_t n;
 
 	(void)fd;
 	(void)what;
 	if (c->state != CONN_OPEN)
 		return;
-	n = receive(c, chunk, sizeof(chunk));
+	n = receive(c, chunk, sizeof(c->f->chunk));
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
@@ -222,6 +223,16 @@ conn_flush(struct conn *c)
 }
 
 void
+conn_resume(struct conn *c)
+{
+	if (c->state != CONN_PAUSED || monitor_lags(c->f) ||
+	    conn_unsent(c) >= SBX_FRONT_OUT_MARK / 2)
+		return;
+	conn_set_state(c, CONN_OPEN);
+	conn_take_lines(c);
+}
+
+void
 conn_on_out(int fd, short what, void *arg)
 {
 	struct conn *c = arg;
@@ -231,11 +242,7 @@ conn_on_out(int fd, short what, void *arg)
 	if (c->state == CONN_DEAD)
 		return;
 	conn_flush(c);
-	if (c->state == CONN_PAUSED &&
-	    conn_unsent(c) < SBX_FRONT_OUT_MARK / 2) {
-		conn_set_state(c, CONN_OPEN);
-		conn_take_lines(c);
-	}
+	conn_resume(c);
 	conn_arm(c);
 }
 

@@ -2,6 +2,7 @@
 
 #include <event2/event.h>
 #include <json-c/json.h>
+#include <string.h>
 
 #include "common/base/log.h"
 #include "sbxd/front/conn.h"
@@ -18,11 +19,15 @@ front_init(struct front *f, struct event_base *base, const char *profile)
 	r = profile_find(profile, &bit);
 	if (r != 0)
 		return r;
-	*f = (struct front){ .base = base };
+	memset(f, 0, sizeof(*f));
+	f->base = base;
 	f->tokener = json_tokener_new_ex(SBX_MAX_JSON_DEPTH + 1);
 	if (f->tokener == NULL)
 		sbx_fatal("no memory for the parser");
 	json_tokener_set_flags(f->tokener, JSON_TOKENER_STRICT);
+	f->resume = evtimer_new(base, conn_on_resume, f);
+	if (f->resume == NULL)
+		sbx_fatal("no memory for a timer");
 	sbx_buf_init(&f->tools, TOOLS_MAX);
 	tools_put(&f->tools, bit);
 	return 0;
@@ -40,6 +45,7 @@ front_clear(struct front *f)
 	if (f->listen_again != NULL)
 		event_free(f->listen_again);
 	f->listener = f->listen_again = NULL;
+	event_free(f->resume);
 	json_tokener_free(f->tokener);
 	sbx_buf_clear(&f->tools);
 }

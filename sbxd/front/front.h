@@ -20,6 +20,10 @@ struct front {
 	unsigned nconns;		/* without stdio */
 	uint32_t last_conn;
 	struct event *listener, *listen_again;
+	struct event *resume;		/* looks again at paused connections */
+	uint64_t full_ns;		/* when it was last said that all are
+					 * taken; monotonic */
+	char chunk[65536];		/* of input, used up at once */
 	/* calls in flight; calls.c */
 	struct call *calls[SBX_MAX_FRONT_CALLS];
 	unsigned ncalls;
@@ -43,6 +47,9 @@ int front_listen(struct front *f, int fd);
  * What the front tells the monitor (to_monitor.c).  Borrowed descriptors.
  * Without a channel they do nothing and return 0.
  */
+/* Does it lag behind?  Then no more requests are taken from clients, for a
+ * channel that is not read in the end takes the front with it. */
+bool monitor_lags(const struct front *f);
 int monitor_auth(struct front *f, uint32_t conn, int fd);
 int monitor_gone(struct front *f, uint64_t principal);
 int monitor_root(struct front *f, uint64_t principal, int fd);

@@ -8,6 +8,7 @@
 #include "sbxd/front/conn.h"
 
 #define ACCEPT_BATCH 16
+#define FULL_NS UINT64_C(60000000000) /* then it is said again */
 #define AGAIN_MS 200	/* after an error such as no descriptors left */
 
 /* The client is not known yet, so nothing of it is read: the monitor looks
@@ -22,6 +23,18 @@ accepted(struct front *f, int fd)
 }
 
 static void
+tell_full(struct front *f)
+{
+	uint64_t now = sbx_mono_ns();
+
+	if (f->full_ns != 0 && now - f->full_ns < FULL_NS)
+		return;
+	f->full_ns = now;
+	log_warn("all %d connections are taken, waiting",
+	    SBX_MAX_CONNECTIONS);
+}
+
+static void
 on_accept(int fd, short what, void *arg)
 {
 	static const struct timeval again = { 0, AGAIN_MS * 1000 };
@@ -32,8 +45,7 @@ on_accept(int fd, short what, void *arg)
 	for (i = 0; i < ACCEPT_BATCH; i++) {
 		if (f->nconns >= SBX_MAX_CONNECTIONS) {
 			/* the others wait; conn_free() goes on */
-			log_warn("all %d connections are taken, waiting",
-			    SBX_MAX_CONNECTIONS);
+			tell_full(f);
 			(void)event_del(f->listener);
 			return;
 		}

@@ -1,5 +1,14 @@
 #include "sbxd/front/front.h"
 
+#define LAG_RECORDS 128		/* a queue ends with its channel at 1,024 */
+
+bool
+monitor_lags(const struct front *f)
+{
+	return f->monitor != NULL &&
+	    sbx_peer_queued(f->monitor) > LAG_RECORDS;
+}
+
 int
 monitor_auth(struct front *f, uint32_t conn, int fd)
 {

@@ -4,6 +4,7 @@ to the client, progress, cancel, ids, and a worker that lies."""
 import json
 import os
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -234,6 +235,23 @@ for i in range(200):
 t.ok([f.mon.recv(want="CALL_CANCEL")["call"] for _ in numbers] == numbers,
      "each call has its cancel")
 t.ok(c.line(0.2) is None and f.alive(), "200 calls, each cancelled at once")
+
+# --- a monitor that lags behind
+pairs = b"".join(
+    b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":'
+    b'"sandbox_exec"}}\n{"jsonrpc":"2.0","method":"notifications/cancelled",'
+    b'"params":{"requestId":%d}}\n' % (i, i) for i in range(5000))
+w = threading.Thread(target=c.raw, args=(pairs,), daemon=True)
+w.start()
+time.sleep(0.5)
+t.ok(w.is_alive(), "calls are not read while the monitor lags behind")
+good = True
+for i in range(5000):
+    m = f.call()
+    good &= f.mon.recv(want="CALL_CANCEL")["call"] == m["call"]
+t.ok(good and f.alive() and c.request("ping")["result"] == {},
+     "none is lost when it reads again")
+w.join()
 
 # --- progress
 call(15, meta={"progressToken": "tok\"15"})
