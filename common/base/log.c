@@ -68,7 +68,7 @@ log_stderr(enum sbx_log_level level, const char *text)
 	}
 }
 
-static void
+static void SBX_PRINTF(2, 0)
 log_va(enum sbx_log_level level, const char *fmt, va_list ap)
 {
 	char text[LOG_TEXT + 1];

@@ -16,7 +16,7 @@
 enum sbx_privs_ids {
 	SBX_IDS_OWN,	/* row->user, looked up in the user database */
 	SBX_IDS_KEEP,	/* those it was started with */
-	SBX_IDS_ARGS,	/* args->uid and args->gid, never 0 */
+	SBX_IDS_ARGS,	/* args->uid and args->gid */
 	SBX_IDS_MAX
 };
 
