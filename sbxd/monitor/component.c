@@ -246,7 +246,9 @@ component_hello(struct sbx_peer *p, struct sbx_in *in)
 		    sbx_proc_name(c->proc), version, PACKAGE_VERSION);
 	(void)snprintf(features, sizeof(features), "0x%x",
 	    in->m.hello.features);
-	/* the pid is the starter's word; the child may be in a namespace */
+	/* the starter's word, unless this came first; for reading only */
+	if (c->pid == 0)
+		c->pid = (pid_t)in->m.hello.pid;
 	(void)snprintf(pid, sizeof(pid), "%d", (int)c->pid);
 	sbx_peer_set_state(p, ST_READY);
 	component_set_state(c, COMP_READY);

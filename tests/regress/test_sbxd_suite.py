@@ -385,10 +385,21 @@ def test_copy():
             f.write("hello\n")
         box = s.box()
         r = s.call("copy_project", container_id=box,
-                   local_src_dir=".")
+                   local_src_dir=".", include_untracked=True)
         ok(r["status"] == "ok", "copy_project from the working directory", r)
         r = s.sh(box, "find / -name a.txt -exec cat {} + 2>/dev/null")
-        ok("hello" in r["output"], "its file is there", r)
+        ok("hello" in r.get("output", ""), "its file is there", r)
+        s.sh(box, "echo work > /workspace/new.txt; ls -la /workspace")
+        began = time.monotonic()
+        m = s.call("sandbox_stop", container_id=box)
+        took = time.monotonic() - began
+        ok(m["status"] == "error" and "new.txt" in m["error"] and took < 0.2,
+           "work that is newer stands in the way of a stop", (m, took))
+        m = s.call("sandbox_stop", container_id=box, force=True)
+        ok(m["status"] == "ok", "force stops it", m)
+        box = s.box()
+        s.call("copy_project", container_id=box, local_src_dir=".",
+               include_untracked=True)
         m = s.call("sandbox_stop", container_id=box)
         ok(m["status"] == "ok", "nothing was done since: it stops", m)
 
