@@ -665,6 +665,16 @@ is_unsafe(uint32_t point)
 	    (point >= 0x2060 && point <= 0x2069);
 }
 
+/* ASCII that stands for itself: most bytes, so they are passed over first. */
+static size_t
+skip_plain(const unsigned char *p, size_t at, size_t len)
+{
+	while (at < len && p[at] >= 0x20 && p[at] < 0x7f && p[at] != '"' &&
+	    p[at] != '\\')
+		at++;
+	return at;
+}
+
 static int
 add_escape(struct sbx_buf *b, uint32_t point)
 {
@@ -693,7 +703,7 @@ sbx_json_str(struct sbx_buf *b, const char *s, size_t len,
 	int r;
 
 	r = sbx_buf_add(b, "\"", 1);
-	while (at < len && r == 0) {
+	while ((at = skip_plain(p, at, len)) < len && r == 0) {
 		n = sbx_utf8_len(s + at, len - at);
 		point = n == 0 ? 0xfffd : utf8_decode(p + at, n);
 		if (n != 0 && point != '"' && point != '\\' &&
