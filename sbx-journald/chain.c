@@ -52,7 +52,9 @@ chain_hash(struct chain_maker *m, const void *p, size_t n,
 		abort();
 }
 
-/* Decimal, without printf: this is on the path of every record. */
+/* This is on the path of every record: no printf, lengths known ahead. */
+#define add_lit(b, lit) ((void)sbx_buf_add((b), (lit), sizeof(lit) - 1))
+
 static void
 add_u64(struct sbx_buf *b, uint64_t v)
 {
@@ -69,7 +71,7 @@ static void
 add_i32(struct sbx_buf *b, int32_t v)
 {
 	if (v < 0)
-		(void)sbx_buf_add(b, "-", 1);
+		add_lit(b, "-");
 	add_u64(b, v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
@@ -94,10 +96,20 @@ add_wall(struct chain_maker *m, struct sbx_buf *b)
 		frac[i] = (char)('0' + ns % 10);
 		ns /= 10;
 	}
-	(void)sbx_buf_add(b, "\"", 1);
+	add_lit(b, "\"");
 	(void)sbx_buf_str(b, m->wall);
 	(void)sbx_buf_add(b, frac, 10);
-	(void)sbx_buf_add(b, "Z\"", 2);
+	add_lit(b, "Z\"");
+}
+
+/* Short texts are most of what comes: no shape of mask.c is below this. */
+#define SECRET_MIN 20
+
+static bool
+may_hold_secret(const char *s, size_t len)
+{
+	return len >= SECRET_MIN || memchr(s, '=', len) != NULL ||
+	    memchr(s, ':', len) != NULL;
 }
 
 /*
@@ -111,17 +123,12 @@ add_text(struct chain_maker *m, struct sbx_buf *b, const char *s)
 
 	if (len > sizeof(m->scratch))
 		len = sizeof(m->scratch);
-	memcpy(m->scratch, s, len);
-	(void)sbx_mask(m->scratch, &len);
-	(void)sbx_json_str(b, m->scratch, len, NULL);
-}
-
-static void
-add_member(struct chain_maker *m, struct sbx_buf *b, const char *name,
-    const char *s)
-{
-	(void)sbx_buf_str(b, name);
-	add_text(m, b, s);
+	if (may_hold_secret(s, len)) {
+		memcpy(m->scratch, s, len);
+		(void)sbx_mask(m->scratch, &len);
+		s = m->scratch;
+	}
+	(void)sbx_json_str(b, s, len, NULL);
 }
 
 static void
@@ -136,14 +143,14 @@ add_fields(struct chain_maker *m, struct sbx_buf *b,
 		value = sbx_strs_next(fields, key);
 		(void)sbx_buf_add(b, &sep, 1);
 		sep = ',';
-		(void)sbx_buf_add(b, "\"", 1);
+		add_lit(b, "\"");
 		(void)sbx_buf_str(b, key);
-		(void)sbx_buf_add(b, "\":", 2);
+		add_lit(b, "\":");
 		add_text(m, b, value == NULL ? "" : value);
 	}
 	if (sep == '{')
 		(void)sbx_buf_add(b, &sep, 1);
-	(void)sbx_buf_add(b, "}", 1);
+	add_lit(b, "}");
 }
 
 int
@@ -156,25 +163,31 @@ chain_add(struct chain_maker *m, struct chain *c, const struct record *r,
 
 	/* each append after one that did not fit fails too: seen at the end */
 	journal_hex(c->hash, hex);
-	(void)sbx_buf_str(b, "{\"seq\":");
+	add_lit(b, "{\"seq\":");
 	add_u64(b, c->seq + 1);
-	(void)sbx_buf_str(b, ",\"prev\":\"");
+	add_lit(b, ",\"prev\":\"");
 	(void)sbx_buf_add(b, hex, JOURNAL_HASH_HEX);
-	(void)sbx_buf_str(b, "\",\"wall\":");
+	add_lit(b, "\",\"wall\":");
 	add_wall(m, b);
-	(void)sbx_buf_str(b, ",\"mono_ns\":");
+	add_lit(b, ",\"mono_ns\":");
 	add_u64(b, sbx_mono_ns());
-	add_member(m, b, ",\"component\":", r->component);
-	add_member(m, b, ",\"op\":", r->op);
-	add_member(m, b, ",\"phase\":", r->phase);
-	add_member(m, b, ",\"principal\":", r->principal);
-	add_member(m, b, ",\"container_id\":", r->container);
-	add_member(m, b, ",\"run_id\":", r->run);
-	(void)sbx_buf_str(b, ",\"code\":");
+	add_lit(b, ",\"component\":");
+	add_text(m, b, r->component);
+	add_lit(b, ",\"op\":");
+	add_text(m, b, r->op);
+	add_lit(b, ",\"phase\":");
+	add_text(m, b, r->phase);
+	add_lit(b, ",\"principal\":");
+	add_text(m, b, r->principal);
+	add_lit(b, ",\"container_id\":");
+	add_text(m, b, r->container);
+	add_lit(b, ",\"run_id\":");
+	add_text(m, b, r->run);
+	add_lit(b, ",\"code\":");
 	add_i32(b, r->code);
-	(void)sbx_buf_str(b, ",\"fields\":");
+	add_lit(b, ",\"fields\":");
 	add_fields(m, b, r->fields == NULL ? &none : r->fields);
-	(void)sbx_buf_add(b, "}\n", 2);
+	add_lit(b, "}\n");
 	if (b->overflow) {
 		b->overflow = false;
 		b->len = start;
@@ -188,9 +201,13 @@ chain_add(struct chain_maker *m, struct chain *c, const struct record *r,
 static bool
 plain_key(const char *key)
 {
-	size_t n = strspn(key, "abcdefghijklmnopqrstuvwxyz_0123456789"
-	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ.-");
+	size_t n = 0;
 
+	while ((key[n] >= 'a' && key[n] <= 'z') ||
+	    (key[n] >= 'A' && key[n] <= 'Z') ||
+	    (key[n] >= '0' && key[n] <= '9') || key[n] == '_' ||
+	    key[n] == '-' || key[n] == '.')
+		n++;
 	return n > 0 && n <= KEY_MAX && key[n] == '\0';
 }
 

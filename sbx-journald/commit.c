@@ -76,6 +76,8 @@ pump_answers(struct writer *w)
 	}
 	if (r == SBX_E_AGAIN)
 		(void)event_add(w->writable, NULL);
+	else if (r == SBX_E_CLOSED)
+		w->count = 0;	/* what it sent before is still read */
 	else if (r < 0)
 		sbx_peer_end_later(w->peer, r);
 }

@@ -107,6 +107,23 @@ use_number(struct journal_reader *r, unsigned number, struct sbx_err *err)
 	return map_again(r, err);
 }
 
+/*
+ * Is it time to leave the current file?  The newest one may have been made
+ * and be empty because the disk filled up: then this one still grows.
+ */
+static bool
+go_on(const struct journal_reader *r, unsigned last)
+{
+	char name[JOURNAL_NAME_SIZE];
+	struct stat st;
+
+	if (r->number + 1 != last)
+		return r->number < last;
+	(void)snprintf(name, sizeof(name), JOURNAL_NAME_FMT, last);
+	return fstatat(r->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    st.st_size > 0;
+}
+
 int
 journal_open(const char *dir, struct journal_reader **ret_reader,
     struct sbx_err *err)
@@ -162,7 +179,7 @@ journal_next(struct journal_reader *r, struct journal_line *ret_line,
 		if (res < 0)
 			return res;
 		if (r->at >= r->mapped) {
-			if (r->number >= last)
+			if (!go_on(r, last))
 				return SBX_E_AGAIN;
 			res = use_number(r, r->number + 1, err);
 			return res < 0 ? res : journal_next(r, ret_line, err);

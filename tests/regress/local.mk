@@ -21,6 +21,16 @@ journal_read_SOURCES = tests/regress/journal_read.c sbxd/cli/cmd_journal.c \
 	sbxd/cli/cmd_journal.h
 journal_read_CPPFLAGS = $(AM_CPPFLAGS)
 journal_read_LDADD = libsbxjournal.a libsbx.a $(JSON_LIBS) $(CRYPTO_LIBS)
+check_PROGRAMS += test_journal_eio
+TESTS += test_journal_eio
+test_journal_eio_SOURCES = tests/regress/test_journal_eio.c tests/tap.h \
+	sbx-journald/chain.c sbx-journald/commit.c sbx-journald/from_monitor.c \
+	sbx-journald/from_writer.c sbx-journald/journald.h \
+	sbx-journald/outlet.c sbx-journald/scan.c sbx-journald/store.c
+test_journal_eio_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(CRYPTO_CFLAGS) \
+	$(JSON_CFLAGS)
+test_journal_eio_LDADD = libsbxjournal.a libsbxev.a libsbx.a $(EVENT_LIBS) \
+	$(JSON_LIBS) $(CRYPTO_LIBS)
 TESTS += tests/regress/test_journal_chain.py \
 	tests/regress/test_journal_crash.py tests/regress/test_journal_full.py \
 	tests/regress/test_journal_tamper.py tests/regress/test_journal_text.py

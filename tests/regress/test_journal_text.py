@@ -42,7 +42,10 @@ def secrets(d):
     dm = J.Daemon(p)
     for text in SECRETS.values():
         dm.append(flags=0, fields=["argv", "run " + text + " end"])
-        dm.append(flags=0, principal=text[:64], fields=["argv", text])
+        dm.append(flags=0, principal=text.split("\n")[0][:64],
+                  fields=["argv", text])
+    # cut, as a long argument is: the end of the key is not there
+    dm.append(flags=0, fields=["argv", SECRETS["a private key"][:90]])
     dm.put()
     dm.stop()
     raw = J.raw(p)
