@@ -2,8 +2,7 @@ bin_PROGRAMS += sbx
 sbx_SOURCES = sbxd/cli/main.c sbxd/cli/cli.h sbxd/cli/client.c \
 	sbxd/cli/cmd_mcp.c sbxd/cli/cmd_sandbox.c sbxd/cli/cmd_exec.c \
 	sbxd/cli/cmd_clean.c sbxd/cli/cmd_doctor.c \
-	sbxd/cli/cmd_journal.c sbxd/cli/cmd_journal.h \
-	sbx-journald/reader.c sbx-journald/reader.h
+	sbxd/cli/cmd_journal.c sbxd/cli/cmd_journal.h
 sbx_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS) $(CRYPTO_CFLAGS)
-sbx_LDADD = libsbx.a $(JSON_LIBS) $(CRYPTO_LIBS)
+sbx_LDADD = libsbxjournal.a libsbx.a $(JSON_LIBS) $(CRYPTO_LIBS)
 dist_man_MANS += sbxd/cli/sbx.1
