@@ -10,7 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct sbx_buf SBX_CLEANUP_BUF a, SBX_CLEANUP_BUF b;
+	SBX_CLEANUP_BUF struct sbx_buf a = { 0 };
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	struct sbx_conf c, again;
 	struct sbx_err err = { 0 };
 

@@ -1,1 +1,37 @@
-# tests/fuzz
+# tests/fuzz: with --enable-fuzzers CC=clang, `make fuzzers` builds each target
+# with libFuzzer; otherwise replay.c gives it a main() over its corpus, for
+# make check.  One more target: its name in SBX_FUZZERS, its four lines, its
+# corpus in corpus/NAME.
+SBX_FUZZERS = fuzz_wire fuzz_conf fuzz_jsonrpc
+
+if FUZZERS
+AM_CFLAGS += -fsanitize=fuzzer-no-link
+FUZZ_MAIN =
+FUZZ_LINK = $(AM_LDFLAGS) -fsanitize=fuzzer
+else
+FUZZ_MAIN = tests/fuzz/replay.c
+FUZZ_LINK = $(AM_LDFLAGS)
+endif
+
+check_PROGRAMS += $(SBX_FUZZERS)
+fuzz_wire_SOURCES = tests/fuzz/fuzz_wire.c tests/proto/raw.h $(FUZZ_MAIN)
+fuzz_wire_CPPFLAGS = $(AM_CPPFLAGS)
+fuzz_wire_LDFLAGS = $(FUZZ_LINK)
+fuzz_wire_LDADD = libsbx.a
+
+fuzz_conf_SOURCES = tests/fuzz/fuzz_conf.c $(FUZZ_MAIN)
+fuzz_conf_CPPFLAGS = $(AM_CPPFLAGS)
+fuzz_conf_LDFLAGS = $(FUZZ_LINK)
+fuzz_conf_LDADD = libsbx.a
+
+fuzz_jsonrpc_SOURCES = tests/fuzz/fuzz_jsonrpc.c $(FUZZ_MAIN) $(FRONT_CORE) \
+	$(FRONT_TOOLS)
+fuzz_jsonrpc_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(JSON_CFLAGS)
+fuzz_jsonrpc_LDFLAGS = $(FUZZ_LINK)
+fuzz_jsonrpc_LDADD = libsbxev.a libsbx.a $(EVENT_LIBS) $(JSON_LIBS)
+
+.PHONY: fuzzers
+fuzzers: $(SBX_FUZZERS)
+
+TESTS += tests/fuzz/test_corpus.sh
+EXTRA_DIST += tests/fuzz/test_corpus.sh tests/fuzz/corpus tests/fuzz/dict

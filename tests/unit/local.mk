@@ -42,3 +42,10 @@ TESTS += test_mask
 test_mask_SOURCES = tests/unit/test_mask.c tests/tap.h
 test_mask_CPPFLAGS = $(AM_CPPFLAGS)
 test_mask_LDADD = libsbx.a
+
+check_PROGRAMS += test_member
+TESTS += test_member
+test_member_SOURCES = tests/unit/test_member.c tests/tap.h \
+	sbxd/front/member.c sbxd/front/member.h
+test_member_CPPFLAGS = $(AM_CPPFLAGS)
+test_member_LDADD = libsbx.a
