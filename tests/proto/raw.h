@@ -4,9 +4,12 @@
 /* A peer that follows no rule, and a count of what it makes us leak. */
 
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 /* SCM_MAX_FD of the kernel: the most descriptors in one record */
 #define RAW_FDS_MAX 253
