@@ -58,7 +58,7 @@ component_set_state(struct component *c, enum component_state state)
 	c->since_ns = sbx_mono_ns();
 }
 
-/* --- what each is told first ---------------------------------------------- */
+/* --- what each is told first --------------------------------------------- */
 
 /* The scratch directory and sbx-init as descriptors: it opens no path. */
 static int
@@ -176,7 +176,7 @@ component_timer(evutil_socket_t fd, short what, void *arg)
 		component_start(c);
 }
 
-/* --- up -------------------------------------------------------------------- */
+/* --- up ------------------------------------------------------------------ */
 
 /* The front gets its listener, and on stdio the client's descriptors.  After
  * a restart the stdio client is still there but its MCP session is not: the
@@ -279,7 +279,7 @@ component_pong(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
-/* --- down ------------------------------------------------------------------ */
+/* --- down ---------------------------------------------------------------- */
 
 /* What waited for it, at once: those waiting for a recorder wait on, since
  * the next one answers them (run_recorder_back). */
@@ -470,7 +470,7 @@ component_ready(const struct monitor *m, enum sbx_proc proc)
 struct sbx_peer *
 component_peer(struct monitor *m, enum sbx_proc proc)
 {
-	return (m->comps[proc].state == COMP_READY ? m->comps[proc].peer : NULL);
+	return (component_ready(m, proc) ? m->comps[proc].peer : NULL);
 }
 
 const char *

@@ -35,7 +35,7 @@ enum peer_state {
 	ST_MAX
 };
 
-/* --- components ----------------------------------------------------------- */
+/* --- components ---------------------------------------------------------- */
 
 enum component_state {
 	COMP_ABSENT,	/* not wanted yet */
@@ -64,7 +64,7 @@ struct component {
 	unsigned log_dropped;
 };
 
-/* --- who ------------------------------------------------------------------ */
+/* --- who ----------------------------------------------------------------- */
 
 /* Who owns sandboxes and runs.  Kept while it has a session or a sandbox. */
 struct principal {
@@ -73,7 +73,7 @@ struct principal {
 	uid_t uid;
 	gid_t gid;
 	unsigned sessions;
-	unsigned tokens;		/* asks it may still make (policy_rate) */
+	unsigned tokens;		/* asks it may make: policy_rate() */
 	uint64_t rate_ns;
 };
 /* A connected client: the handle is what the front names it by. */
@@ -85,7 +85,7 @@ struct session {
 	int root_fd;			/* owned; -1: copying is unavailable */
 };
 
-/* --- work ----------------------------------------------------------------- */
+/* --- work ---------------------------------------------------------------- */
 
 struct call {
 	bool used;
@@ -99,7 +99,7 @@ struct call {
 	uint64_t since_ns;
 	char tool[65], container[65];
 	unsigned runs;			/* whose `call` this is */
-	char capped[65];		/* what counts for the per-sandbox cap */
+	char capped[65];		/* what the sandbox's cap counts */
 };
 
 /*
@@ -139,7 +139,7 @@ struct worker {
 	struct call *call;
 	unsigned calls;
 	uint64_t progress_ns;		/* when one was passed on last */
-	uint64_t since_ns;		/* of the state, or of the last answer */
+	uint64_t since_ns;		/* of the state or last answer */
 	struct event *timer;		/* owned: end of EXEC_WAIT */
 	struct ask ask;
 };
@@ -154,11 +154,11 @@ struct sandbox {
 	char id[SBX_CONTAINER_HEX + 1];
 	char name[65], label[65], image[256];
 	struct principal *who;
-	struct call *maker;		/* the call that made it, while it runs */
+	struct call *maker;		/* the call that made it, or NULL */
 	enum sbx_sandbox_state state;
 	bool throwaway;
 	bool sent;			/* SANDBOX_CREATE is with the engine */
-	bool doomed;			/* nobody wants it: stop it when ready */
+	bool doomed;			/* unwanted: stop it when ready */
 	bool asked_stop;		/* its end is no surprise */
 	unsigned live_runs;
 	uint64_t created_wall_ns, created_ns, used_ns, stop_by_ns;
@@ -195,7 +195,7 @@ LIST_HEAD(run_chain, run);
 struct copy {
 	bool used;
 	struct monitor *m;
-	uint32_t instance;		/* the starter's number for sbxd-copyin */
+	uint32_t instance;		/* the starter's number for it */
 	uint32_t worker_id;		/* who waits; 0: nobody any more */
 	struct principal *who;
 	char container[SBX_CONTAINER_HEX + 1], run[SBX_RUN_HEX + 1];
@@ -234,7 +234,7 @@ struct monitor {
 	char root_reason[256];		/* why there is none */
 	struct dir_id homes[MAX_HOMES];	/* no client's copy root */
 	size_t nhomes;
-	char socket[112];		/* what getsockname says of the listener */
+	char socket[112];		/* getsockname() of the listener */
 	uid_t uid, front_uid;
 	gid_t gid;
 	uint32_t nofile_hard;
@@ -259,7 +259,7 @@ struct monitor {
 	unsigned nsandboxes, nruns;
 	struct run_list runs;
 	struct run_chain chains[RUN_CHAINS];
-	struct event *tick;		/* owned: deadlines, while there are any */
+	struct event *tick;		/* owned: while there are deadlines */
 	/* end */
 	bool stopping, stop_killed;
 	unsigned stop_step;		/* enum stop_step */
@@ -267,16 +267,16 @@ struct monitor {
 	struct event *stop_timer, *sigs[4];
 };
 
-/* --- tables of handlers, one a peer --------------------------------------- */
+/* --- tables of handlers, one a peer -------------------------------------- */
 extern const struct sbx_dispatch_table monitor_from_starter,
     monitor_from_engine, monitor_from_recorder, monitor_from_journald,
     monitor_from_broker, monitor_from_proxy, monitor_from_zygote,
     monitor_from_front, monitor_from_worker, monitor_from_copyin;
 
-/* --- tick.c: deadlines ------------------------------------------------------ */
+/* --- tick.c: deadlines --------------------------------------------------- */
 void tick_arm(struct monitor *m);	/* something has a deadline now */
 
-/* --- component.c ----------------------------------------------------------- */
+/* --- component.c --------------------------------------------------------- */
 extern const enum sbx_proc component_order[];
 extern const size_t component_order_n;
 void component_init(struct monitor *m);
@@ -296,15 +296,15 @@ void component_tick(struct monitor *m, uint64_t now_ns);
 /* All are up and suite_start is durable: let clients in. */
 void component_serve(struct monitor *m);
 
-/* --- introduce.c ----------------------------------------------------------- */
+/* --- introduce.c --------------------------------------------------------- */
 void introduce(struct monitor *m, enum sbx_proc started);
 
-/* --- log.c ------------------------------------------------------------------ */
+/* --- log.c --------------------------------------------------------------- */
 void log_child(struct component *c, const char *tag, uint8_t level,
     const char *text);
 const char *log_status(int status, char *dst, size_t size);
 
-/* --- journal.c -------------------------------------------------------------- */
+/* --- journal.c ----------------------------------------------------------- */
 struct record {
 	uint8_t flags;			/* enum sbx_journal_flag */
 	const char *op, *phase;		/* phase: "start", "end", "" */
@@ -329,7 +329,7 @@ void journal_foreign(struct monitor *m, const struct principal *who,
     const char *what, const char *id);
 bool journal_up(const struct monitor *m, const char **ret_why);
 
-/* --- principal.c ------------------------------------------------------------ */
+/* --- principal.c --------------------------------------------------------- */
 struct session *session_stdio(struct monitor *m);
 int session_accept(struct monitor *m, int conn_fd, struct session **ret_s,
     const char **ret_why);
@@ -338,7 +338,7 @@ void session_free(struct monitor *m, struct session *s);
 /* Takes fd.  0 or SBX_E_POLICY. */
 int session_root(struct monitor *m, struct session *s, int fd);
 
-/* --- policy.c: every decision about who may do what -------------------------- */
+/* --- policy.c: every decision about who may do what ---------------------- */
 bool policy_tool_name(const char *tool);
 bool policy_container_ref(const char *ref);
 bool policy_is_recovery(const char *tool);
@@ -362,7 +362,7 @@ bool policy_copy_root(const struct monitor *m, int fd);
 /* argv, env, cwd of an exec; NULL or what is wrong with them. */
 const char *policy_exec(const struct sbx_exec_start *e);
 
-/* --- call.c ------------------------------------------------------------------ */
+/* --- call.c -------------------------------------------------------------- */
 void call_new(struct monitor *m, const struct sbx_call *msg, int args_fd);
 struct call *call_find(struct monitor *m, uint32_t number);
 void call_refuse(struct monitor *m, uint32_t number, const char *code,
@@ -375,7 +375,7 @@ void call_cancel_all(struct monitor *m, const struct session *s);
 void call_dispatch(struct monitor *m);
 void call_tick(struct monitor *m, uint64_t now_ns);
 
-/* --- worker.c ---------------------------------------------------------------- */
+/* --- worker.c ------------------------------------------------------------ */
 void worker_fill(struct monitor *m);
 struct worker *worker_for(struct monitor *m, struct principal *who);
 void worker_give(struct worker *w, struct call *c);
@@ -396,7 +396,7 @@ struct worker *ask_of_sandbox(struct monitor *m, uint16_t type,
 struct worker *ask_of_id(struct monitor *m, enum sbx_proc back, uint32_t id);
 void ask_fail_all(struct monitor *m, enum sbx_proc back, const char *why);
 
-/* --- sandbox.c --------------------------------------------------------------- */
+/* --- sandbox.c ----------------------------------------------------------- */
 void sandbox_create(struct monitor *m, struct worker *w,
     const struct sbx_sb_create *q);
 void sandbox_ask_stop(struct monitor *m, struct worker *w,
@@ -417,16 +417,19 @@ void sandbox_run_ended(struct monitor *m, struct sandbox *sb);
 void sandbox_baseline(struct sandbox *sb, const char *dest, uint64_t wall_ns);
 void sandbox_tick(struct monitor *m, uint64_t now_ns);
 
-/* --- run.c ------------------------------------------------------------------- */
+/* --- run.c --------------------------------------------------------------- */
 void run_exec(struct monitor *m, struct worker *w,
     const struct sbx_exec_start *e, int stdin_fd);
 /* A run without a process: what a call that made something is known by. */
 struct run *run_mark(struct monitor *m, struct principal *who,
     const char *container, const char *tool);
-void run_wait(struct monitor *m, struct worker *w, const struct sbx_exec_wait *q);
+void run_wait(struct monitor *m, struct worker *w,
+    const struct sbx_exec_wait *q);
 void run_kill_asked(struct monitor *m, struct worker *w, const char *id);
-void run_read(struct monitor *m, struct worker *w, const struct sbx_out_read *q);
-void run_list(struct monitor *m, struct worker *w, const struct sbx_run_list *q);
+void run_read(struct monitor *m, struct worker *w,
+    const struct sbx_out_read *q);
+void run_list(struct monitor *m, struct worker *w,
+    const struct sbx_run_list *q);
 void run_exec_started(struct monitor *m,
     const struct sbx_engine_exec_started *q);
 void run_exited(struct monitor *m, const struct sbx_engine_exited *q);
@@ -442,7 +445,7 @@ void run_recorder_down(struct monitor *m);	/* for good */
 void run_drop_principal(struct monitor *m, const struct principal *p);
 void run_tick(struct monitor *m, uint64_t now_ns);
 
-/* --- copy.c ------------------------------------------------------------------ */
+/* --- copy.c -------------------------------------------------------------- */
 void copy_start(struct monitor *m, struct worker *w,
     const struct sbx_copy_in *q, int list_fd);
 void copy_read_done(struct copy *c, const struct sbx_copyin_done *q);
@@ -454,11 +457,11 @@ void copy_worker_gone(struct monitor *m, uint32_t worker_id);
 void copy_sandbox_ended(struct monitor *m, const char *container);
 void copy_tick(struct monitor *m, uint64_t now_ns);
 
-/* --- shutdown.c --------------------------------------------------------------- */
+/* --- shutdown.c ---------------------------------------------------------- */
 void shutdown_begin(struct monitor *m, int exit_code, const char *reason);
 void shutdown_step(struct monitor *m);	/* something ended: go on */
 
-/* --- options.c, setup.c: before the cage; env is getenv(3) of main() ----------- */
+/* --- options.c, setup.c: before the cage; env is getenv(3) of main() ----- */
 /* -1: go on; else the exit code, and why is on stderr. */
 int setup_options(struct monitor *m, int argc, char **argv,
     char *(*env)(const char *));

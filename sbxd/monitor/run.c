@@ -117,7 +117,7 @@ run_mark(struct monitor *m, struct principal *who, const char *container,
 	return (r);
 }
 
-/* --- start ------------------------------------------------------------------- */
+/* --- start --------------------------------------------------------------- */
 
 /* argv as it was asked for, cut; journald masks what looks like a secret. */
 static void
@@ -260,7 +260,7 @@ run_exec_started(struct monitor *m, const struct sbx_engine_exec_started *q)
 		run_kill(m, r, r->kill_why);
 }
 
-/* --- kill -------------------------------------------------------------------- */
+/* --- kill ---------------------------------------------------------------- */
 
 /* All of its processes, by the engine; the reason is kept for the end. */
 void
@@ -312,7 +312,7 @@ run_call_ended(struct monitor *m, struct call *c, bool undo)
 	}
 }
 
-/* --- state of a run, for a worker ---------------------------------------------- */
+/* --- state of a run, for a worker ---------------------------------------- */
 
 /* st NULL: what is known without the recorder. */
 static void
@@ -458,7 +458,7 @@ run_killed(struct monitor *m, const struct sbx_engine_killed *q)
 	}
 }
 
-/* --- end ----------------------------------------------------------------------- */
+/* --- end ----------------------------------------------------------------- */
 
 /* Everybody who waits for it is answered, and the record closed. */
 static void
@@ -595,7 +595,7 @@ run_tick(struct monitor *m, uint64_t now_ns)
 	}
 }
 
-/* --- output --------------------------------------------------------------------- */
+/* --- output -------------------------------------------------------------- */
 
 /* The descriptor is passed on unread; the recorder opened it read-only. */
 static void
@@ -689,7 +689,7 @@ run_list(struct monitor *m, struct worker *w, const struct sbx_run_list *q)
 	ask_done(w);
 }
 
-/* --- a recorder's death ----------------------------------------------------------- */
+/* --- a recorder's death -------------------------------------------------- */
 
 /* The store on disk is whole (its pipes wait meanwhile), so the questions
  * are simply put again. */

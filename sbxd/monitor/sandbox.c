@@ -73,7 +73,7 @@ sandbox_resolve(struct monitor *m, const struct principal *p, const char *ref)
 	return (found);
 }
 
-/* --- create ---------------------------------------------------------------- */
+/* --- create -------------------------------------------------------------- */
 
 /* From here on it is permitted: the record is on the disk. */
 static void
@@ -209,7 +209,7 @@ sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q)
 	ask_done(w);
 }
 
-/* --- end ------------------------------------------------------------------- */
+/* --- end ----------------------------------------------------------------- */
 
 /* Without asking anybody: that was done, or there is nobody to ask. */
 void
@@ -285,7 +285,7 @@ sandbox_ended(struct monitor *m, const struct sbx_sandbox_ended *q)
 	sandbox_free(m, sb);
 }
 
-/* --- the stop guard ---------------------------------------------------------- */
+/* --- the stop guard ------------------------------------------------------ */
 
 /* Ask about the next baseline; ask.offset counts them. */
 static bool
@@ -415,7 +415,7 @@ sandbox_baseline(struct sandbox *sb, const char *dest, uint64_t wall_ns)
 	slot->when_wall_ns = wall_ns;
 }
 
-/* --- list -------------------------------------------------------------------- */
+/* --- list ---------------------------------------------------------------- */
 
 static enum sbx_match
 match_of(const struct sandbox *sb, const char *ref)
@@ -471,7 +471,7 @@ sandbox_list(struct monitor *m, struct worker *w, const char *ref)
 	ask_done(w);
 }
 
-/* --- with their call and their runs -------------------------------------------- */
+/* --- with their call and their runs -------------------------------------- */
 
 /*
  * undo: the client never learnt of what this call made, so it is unmade.

@@ -25,7 +25,7 @@
 #define GUEST_NOFILE_MIN 128
 #define FIRST_PERSON 1000	/* uids below are services: login.defs(5) */
 
-/* --- directories ---------------------------------------------------------- */
+/* --- directories --------------------------------------------------------- */
 
 /* mkdir -p, 0700; the parts that exist stay as they are. */
 static int
@@ -118,7 +118,7 @@ find_ids(struct monitor *m, struct ids *ids, struct sbx_err *err)
 	return (0);
 }
 
-/* --- the slot --------------------------------------------------------------- */
+/* --- the slot ------------------------------------------------------------ */
 
 /* One suite a slot: the lock ends with the process that holds it, however
  * that ends, so a dead suite's slot is free at once. */
@@ -162,7 +162,7 @@ take_slot(struct monitor *m, int *ret_dir, struct sbx_err *err)
 	    m->slot_last));
 }
 
-/* --- the control socket -------------------------------------------------------- */
+/* --- the control socket -------------------------------------------------- */
 
 /* A socket that is there is of a dead suite: we hold the slot's lock. */
 static int
@@ -199,7 +199,7 @@ open_socket(struct monitor *m, struct sbx_err *err)
 	return (0);
 }
 
-/* --- programs ------------------------------------------------------------------- */
+/* --- programs ------------------------------------------------------------ */
 
 /* Beside ourselves, but for an installed sbxd, whose helpers are elsewhere. */
 static int
@@ -281,7 +281,7 @@ setup_starter(struct monitor *m, int *ret_channel, struct sbx_err *err)
 	return (0);
 }
 
-/* --- what a client may copy from -------------------------------------------------- */
+/* --- what a client may copy from ----------------------------------------- */
 
 /* Each once; past the table's end the later ones are passed over. */
 static void
@@ -352,7 +352,7 @@ open_copy_root(struct monitor *m, char *(*env)(const char *))
 		log_warn("copying from the host is unavailable: %s", err.msg);
 }
 
-/* --- all of it ---------------------------------------------------------------------- */
+/* --- all of it ----------------------------------------------------------- */
 
 /*
  * A guest's hard limit stays below our soft one: descriptors in flight are

@@ -348,7 +348,7 @@ worker_tick(struct monitor *m, uint64_t now_ns)
 	}
 }
 
-/* --- asks ------------------------------------------------------------------ */
+/* --- asks ---------------------------------------------------------------- */
 
 /* A second one before the answer is refused by its dispatch state. */
 void
