@@ -58,7 +58,7 @@ void result_close(struct result *r, char bracket);
 void result_error(struct result *r, const char *code, const char *next,
     const char *fmt, ...) SBX_PRINTF(4, 5);
 void result_verror(struct result *r, const char *code, const char *next,
-    const char *fmt, va_list ap);
+    const char *fmt, va_list ap) SBX_PRINTF(4, 0);
 
 /*
  * Close the object.  Too large a result is replaced by an error object.
