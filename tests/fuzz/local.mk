@@ -2,7 +2,7 @@
 # with libFuzzer; otherwise replay.c gives it a main() over its corpus, for
 # make check.  One more target: its name in SBX_FUZZERS, its four lines, its
 # corpus in corpus/NAME.
-SBX_FUZZERS = fuzz_wire fuzz_conf fuzz_jsonrpc
+SBX_FUZZERS = fuzz_wire fuzz_conf fuzz_jsonrpc fuzz_json fuzz_journal
 
 if FUZZERS
 AM_CFLAGS += -fsanitize=fuzzer-no-link
@@ -29,6 +29,16 @@ fuzz_jsonrpc_SOURCES = tests/fuzz/fuzz_jsonrpc.c $(FUZZ_MAIN) $(FRONT_CORE) \
 fuzz_jsonrpc_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(JSON_CFLAGS)
 fuzz_jsonrpc_LDFLAGS = $(FUZZ_LINK)
 fuzz_jsonrpc_LDADD = libsbxev.a libsbx.a $(EVENT_LIBS) $(JSON_LIBS)
+
+fuzz_json_SOURCES = tests/fuzz/fuzz_json.c $(FUZZ_MAIN)
+fuzz_json_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
+fuzz_json_LDFLAGS = $(FUZZ_LINK)
+fuzz_json_LDADD = libsbx.a $(JSON_LIBS)
+
+fuzz_journal_SOURCES = tests/fuzz/fuzz_journal.c $(FUZZ_MAIN)
+fuzz_journal_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
+fuzz_journal_LDFLAGS = $(FUZZ_LINK)
+fuzz_journal_LDADD = libsbxjournal.a libsbx.a $(JSON_LIBS) $(CRYPTO_LIBS)
 
 .PHONY: fuzzers
 fuzzers: $(SBX_FUZZERS)
