@@ -118,16 +118,18 @@ on_reap(int fd, short what, void *arg)
 {
 	struct conn *c = arg;
 	struct front *f = c->f;
+	uint64_t principal = c->principal;
+	bool stdio = c->number == 0;
 
 	(void)fd;
 	(void)what;
+	conn_free(c);
 	/* GONE and EOF cancel its calls over there: nothing else is needed.
 	 * No channel, no monitor: this process ends by itself. */
-	if (c->number == 0)
+	if (stdio)
 		(void)monitor_eof(f);
-	else if (c->principal != 0)
-		(void)monitor_gone(f, c->principal);
-	conn_free(c);
+	else if (principal != 0)
+		(void)monitor_gone(f, principal);
 }
 
 /* What of its times is running, and how long it still may; 0: nothing. */
