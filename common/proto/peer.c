@@ -425,6 +425,13 @@ sbx_peer_set_state(struct sbx_peer *p, unsigned state)
 	p->state = state;
 }
 
+void
+sbx_peer_set_priority(struct sbx_peer *p, int priority)
+{
+	/* fails for an event that is active just now: not outside a callback */
+	(void)event_priority_set(p->ev_read, priority);
+}
+
 uint32_t
 sbx_peer_next_id(struct sbx_peer *p)
 {

@@ -56,6 +56,9 @@ int sbx_peer_fd(const struct sbx_peer *p);
 uint16_t sbx_peer_last_type(const struct sbx_peer *p);
 unsigned sbx_peer_state(const struct sbx_peer *p);
 void sbx_peer_set_state(struct sbx_peer *p, unsigned state);
+/* Which of two peers is read first when both have sent: libevent priority,
+ * 0 first; the base must have it.  Outside of the loop's callbacks of p. */
+void sbx_peer_set_priority(struct sbx_peer *p, int priority);
 uint32_t sbx_peer_next_id(struct sbx_peer *p);	/* never 0 */
 
 /*

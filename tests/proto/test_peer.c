@@ -491,6 +491,31 @@ test_stall(void)
 	side_clear(&s);
 }
 
+/* Which of two readable peers is served first. */
+static void
+test_priority(void)
+{
+	struct side a, b;
+	uint32_t id = 0;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		side_new(&a);
+		side_new(&b);
+		sbx_peer_set_priority(i == 0 ? a.p : b.p, 0);
+		sbx_peer_set_priority(i == 0 ? b.p : a.p, 1);
+		a.victim = &b.p;	/* the first one ends the other */
+		b.victim = &a.p;
+		(void)tell(&a, SBX_MSG_PING, 1);
+		(void)tell(&b, SBX_MSG_PING, 1);
+		turns(2);
+		id += (i == 0 ? a.handled : b.handled) == 1;
+		side_clear(&a);
+		side_clear(&b);
+	}
+	ok(id == 2, "the smaller priority is served first");
+}
+
 static void
 test_ids(void)
 {
@@ -509,7 +534,7 @@ main(void)
 
 	tap_plan(0);
 	base = event_base_new();
-	if (base == NULL)
+	if (base == NULL || event_base_priority_init(base, 2) != 0)
 		abort();
 	before = open_fds();
 	test_dispatch();
@@ -519,6 +544,7 @@ main(void)
 	test_ends();
 	test_free_inside();
 	test_stall();
+	test_priority();
 	test_ids();
 	ok(open_fds() == before, "no descriptor leaked in all");
 	event_base_free(base);
