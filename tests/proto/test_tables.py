@@ -27,6 +27,10 @@ EXCLUDED = {
     "engine-docker": "the second engine: not built yet",
     "cli": "a client of the front: has no channel of its own",
 }
+LATER = {  # declared for work to come: an absent row refuses it until then
+    ("broker", "journald", "JOURNAL_DONE"): "records nothing of its own yet",
+    ("proxy", "journald", "JOURNAL_DONE"): "gives no verdicts yet",
+}
 failed = count = 0
 
 
@@ -86,13 +90,16 @@ for program, selves in PROGRAMS.items():
 ok(set(procs) == set().union(*PROGRAMS.values()) | set(EXCLUDED),
    "every process is walked or excluded by name",
    sorted(set(procs) ^ (set().union(*PROGRAMS.values()) | set(EXCLUDED))))
+for row, why in LATER.items():
+    print("# later: %s: %s" % (" ".join(row), why))
 for proc in procs:
     if proc in EXCLUDED:
         print("# excluded: %s: %s" % (proc, EXCLUDED[proc]))
         continue
     want = {(sender, m.name) for m in ipc.BY_NAME.values()
             if proc in names(m.receivers)
-            for sender in names(m.senders) if sender not in EXCLUDED}
+            for sender in names(m.senders) if sender not in EXCLUDED and
+            (proc, sender, m.name) not in LATER}
     have = printed.get(proc, set())
     ok(have and want == have, "%s has a handler for all that it may receive, "
        "and no other" % proc,
