@@ -38,22 +38,28 @@ check_taken(enum sbx_proc self, enum sbx_proc remote, const uint8_t *rec,
 			abort();
 }
 
+static int
+lowest_free(void)
+{
+	int fd = fcntl(0, F_DUPFD_CLOEXEC, 0);
+
+	(void)close(fd);
+	return (fd);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static int ch[2] = { -1, -1 }, first_free;
+	static int ch[2] = { -1, -1 };
 	enum sbx_proc self, remote;
-	int fd, nfds, r;
+	int first_free, nfds, r;
 	size_t len;
 
-	if (ch[0] < 0) {
-		if (sbx_wire_pair(ch) != 0)
-			abort();
-		first_free = fcntl(0, F_DUPFD_CLOEXEC, 0);
-		(void)close(first_free);
-	}
+	if (ch[0] < 0 && sbx_wire_pair(ch) != 0)
+		abort();
 	if (size < 2)
 		return (0);
+	first_free = lowest_free();
 	self = data[0] % SBX_PROC_MAX;
 	remote = data[1] % SBX_PROC_MAX;
 	data += 2;
@@ -76,9 +82,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data += len;
 		size -= len;
 	}
-	fd = fcntl(0, F_DUPFD_CLOEXEC, 0);
-	if (fd != first_free)
+	if (lowest_free() != first_free)
 		abort();
-	(void)close(fd);
 	return (0);
 }
