@@ -113,20 +113,33 @@ bind_readonly(const char *source, const char *target)
 	    "mount_setattr (Linux 5.12 or newer is needed)");
 }
 
+/*
+ * volatile: the end of a sandbox would write back the whole filesystem below
+ * else, for the sake of files that are deleted then (Linux 5.10).
+ */
+static bool
+mount_overlay(const char *target, const char *id, const char *more)
+{
+	char options[160];
+
+	(void)snprintf(options, sizeof(options), "lowerdir=skel,"
+	    "upperdir=%s/upper,workdir=%s/work,userxattr%s", id, id, more);
+	return (mount("overlay", target, "overlay", M_NOSUID | M_NODEV,
+	    options) == 0);
+}
+
 static void
 mount_root(const struct build *b)
 {
-	char options[160], target[32];
+	char target[32];
 
 	must(mount(NULL, "/", NULL, M_REC | M_PRIVATE, NULL) == 0,
 	    "mount: private propagation");
-	(void)snprintf(options, sizeof(options), "lowerdir=skel,"
-	    "upperdir=%s/upper,workdir=%s/work,userxattr", b->id, b->id);
 	(void)snprintf(target, sizeof(target), "%s/m", b->id);
-	must(mount("overlay", target, "overlay", M_NOSUID | M_NODEV,
-	    options) == 0, "mount: overlay in a user namespace (Linux 5.11 or "
-	    "newer, CONFIG_OVERLAY_FS, on a filesystem that can be its upper "
-	    "layer)");
+	must(mount_overlay(target, b->id, ",volatile") || (errno == EINVAL &&
+	    mount_overlay(target, b->id, "")), "mount: overlay in a user "
+	    "namespace (Linux 5.11 or newer, CONFIG_OVERLAY_FS, on a "
+	    "filesystem that can be its upper layer)");
 	must(chdir(target) == 0, "chdir to the new root");
 	for (size_t i = 0; i < b->image->nbinds; i++)
 		bind_readonly(b->image->binds[i].source,
@@ -196,7 +209,9 @@ mount_dev(void)
 	    "newinstance,ptmxmode=0666,mode=0620") == 0, "mount: devpts");
 	must(mount("tmpfs", "dev/shm", "tmpfs", M_NOSUID | M_NODEV | M_NOEXEC,
 	    "mode=1777,size=64m") == 0, "mount: tmpfs on /dev/shm");
-	must(seal("dev", MOUNT_ATTR_RDONLY, 0), "mount_setattr: /dev");
+	must(seal("dev", MOUNT_ATTR_RDONLY, 0) &&
+	    seal("dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, AT_RECURSIVE),
+	    "mount_setattr: /dev");
 }
 
 /* pivot_root(2), "pivot_root(".", ".")": no directory for the old root. */

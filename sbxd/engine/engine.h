@@ -15,10 +15,11 @@ struct event_base;
 
 #define CREATE_S 15		/* a sandbox that is not ready by then is not */
 #define KILL_S 2		/* init answers a kill within 1 s, or is ended */
+#define MAX_WAITING 4		/* requests for the same thing at once */
 #define MAX_UNPACKS_ENGINE 8	/* asked of one init and not answered */
 
 /* --- image_host.c: what of the host a sandbox of image `host` sees ---------- */
-#define MAX_BINDS 24
+#define MAX_BINDS 40
 struct image {
 	struct {
 		char source[64];	/* absolute, on the host */
@@ -26,8 +27,8 @@ struct image {
 	} binds[MAX_BINDS];
 	size_t nbinds;
 };
-/* Make scratch/skel, the lowest layer, anew.  0, SBX_E_SYS. */
-int image_host_prepare(int scratch, struct image *ret_image,
+/* Fill skel, an empty directory, the lowest layer.  0, SBX_E_SYS. */
+int image_host_prepare(int skel, struct image *ret_image,
     struct sbx_err *err);
 
 /* --- guest_filter.c ----------------------------------------------------------- */
@@ -35,12 +36,22 @@ int image_host_prepare(int scratch, struct image *ret_image,
 int guest_filter(int *ret_fd, struct sbx_err *err);
 
 /* --- scratch.c ------------------------------------------------------------------ */
-/* scratch/ID/{upper,work,m} for a new sandbox.  0, SBX_E_SYS. */
-int scratch_make(int scratch, const char *id, struct sbx_err *err);
+struct scratch {
+	int dir, trash;			/* dir borrowed, trash owned */
+	pid_t deleter;			/* 0: none runs */
+	bool more;			/* to delete when it ended */
+	unsigned serial;
+};
+/* dir: for as long as s lives.  0, SBX_E_SYS. */
+int scratch_open(struct scratch *s, int dir, struct sbx_err *err);
+/* dir/ID/{upper,work,m} for a new sandbox.  0, SBX_E_SYS. */
+int scratch_make(int dir, const char *id, struct sbx_err *err);
 /* Delete it in a child of low priority; at once only its name goes. */
-void scratch_drop(int scratch, const char *id);
-/* Everything but the skeleton that an earlier life left: found() each. */
-void scratch_collect(int scratch, void (*found)(void *, const char *),
+void scratch_drop(struct scratch *s, const char *name);
+/* A child ended: true when it was the one that deletes. */
+bool scratch_reaped(struct scratch *s, pid_t pid);
+/* All sandboxes that an earlier life left: found() each. */
+void scratch_collect(struct scratch *s, void (*found)(void *, const char *),
     void *arg);
 
 /* --- build.c ---------------------------------------------------------------------- */
@@ -70,7 +81,9 @@ struct job {
 	struct sandbox *sb;
 	char run[SBX_RUN_HEX + 1];
 	int out[2];			/* read ends of stdout, stderr, owned */
-	uint32_t exec_id, kill_id;	/* the monitor's requests, 0: none */
+	uint32_t exec_id;		/* the monitor's request */
+	uint32_t kill_ids[MAX_WAITING];	/* those that wait for its end */
+	unsigned nkills;
 	struct event *kill_timer;	/* owned */
 	bool started, exited;
 };
@@ -85,7 +98,9 @@ struct sandbox {
 	struct sbx_peer *init;		/* owned; NULL when the channel ended */
 	pid_t pid;			/* 0: reaped */
 	int pidfd, listener;		/* owned */
-	uint32_t ask_id;		/* CREATE or STOP that waits, 0: none */
+	uint32_t create_id;		/* of CREATE while it waits, else 0 */
+	uint32_t stop_ids[MAX_WAITING];	/* of each STOP that waits */
+	unsigned nstops;
 	uint8_t why;			/* enum sbx_end_why, while ENDING */
 	char reason[256];
 	struct event *timer;		/* owned: CREATE_S */
@@ -99,7 +114,8 @@ struct engine {
 	struct event_base *base;
 	struct sbx_peer *monitor, *recorder, *proxy;	/* owned, NULL: none */
 	struct event *sigchld;
-	int scratch, init_fd, filter_fd, null_fd;	/* owned */
+	int scratch_fd, init_fd, filter_fd, null_fd;	/* owned */
+	struct scratch scratch;
 	uint32_t nofile, nproc;
 	struct image image;
 	struct sandbox_list sandboxes;
@@ -111,7 +127,10 @@ struct engine {
 struct sandbox *sandbox_find(struct engine *e, const char *id);
 void sandbox_create(struct engine *e, const struct sbx_sandbox_create *q,
     uint32_t id);
-void sandbox_is_ready(struct sandbox *sb, int listener);
+/* listener: consumed.  0, or SBX_E_POLICY when it is not what it should be. */
+int sandbox_is_ready(struct sandbox *sb, int listener);
+/* id: the monitor's request, answered when it has ended.  0, SBX_E_LIMIT. */
+int sandbox_stop(struct sandbox *sb, uint32_t id);
 /* End it: init dies, and everything in it; ENDED follows when it is reaped. */
 void sandbox_end(struct sandbox *sb, enum sbx_end_why why, const char *fmt,
     ...) SBX_PRINTF(3, 4);
@@ -123,7 +142,8 @@ void job_exec(struct sandbox *sb, const struct sbx_engine_exec *q,
     int stdin_fd, uint32_t id);
 void job_started(struct job *j, int32_t error, const char *reason);
 void job_exited(struct job *j, int32_t status, uint8_t why);
-void job_kill(struct job *j, uint32_t id);
+/* id: the monitor's request, answered by KILLED.  0, SBX_E_LIMIT. */
+int job_kill(struct job *j, uint32_t id);
 void job_killed(struct job *j, uint32_t killed, uint8_t left);
 void job_gone(struct job *j);		/* frees it */
 void job_tell_recorder(struct job *j);

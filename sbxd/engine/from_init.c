@@ -22,8 +22,7 @@ static int
 on_init_ready(struct sbx_peer *p, struct sbx_in *in)
 {
 	sbx_peer_set_state(p, INIT_UP);
-	sandbox_is_ready(sbx_peer_ctx(p), sbx_steal_fd(&in->fds[0]));
-	return (0);
+	return (sandbox_is_ready(sbx_peer_ctx(p), sbx_steal_fd(&in->fds[0])));
 }
 
 static int

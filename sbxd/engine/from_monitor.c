@@ -64,10 +64,7 @@ on_sandbox_stop(struct sbx_peer *p, struct sbx_in *in)
 
 	if (sb == NULL)
 		return (sbx_send_sandbox_ended(p, in->hdr.id, &gone, NULL));
-	if (sb->ask_id == 0)
-		sb->ask_id = in->hdr.id;
-	sandbox_end(sb, SBX_END_STOP, "stopped");
-	return (0);
+	return (sandbox_stop(sb, in->hdr.id));
 }
 
 static int
@@ -94,8 +91,7 @@ on_engine_kill(struct sbx_peer *p, struct sbx_in *in)
 
 	if (j == NULL)
 		return (sbx_send_engine_killed(p, in->hdr.id, &m, NULL));
-	job_kill(j, in->hdr.id);
-	return (0);
+	return (job_kill(j, in->hdr.id));
 }
 
 static int

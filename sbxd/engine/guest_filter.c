@@ -37,6 +37,8 @@ static const struct {
 	 * falls back to clone */
 	{ "clone3", ENOSYS },
 	{ "kcmp", EPERM }, { "pidfd_getfd", EPERM },
+	/* debuggers then read word by word, with ptrace */
+	{ "process_vm_readv", ENOSYS }, { "process_vm_writev", ENOSYS },
 	{ "process_madvise", EPERM }, { "process_mrelease", EPERM },
 	{ "move_pages", EPERM }, { "migrate_pages", EPERM },
 	{ "mbind", EPERM }, { "set_mempolicy", EPERM },

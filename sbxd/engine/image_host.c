@@ -3,7 +3,8 @@
  * /etc the little that programs need.  Nothing of /home, /root, /var, /run.
  *
  * The skeleton is the lowest layer of every sandbox's overlay: directories to
- * mount on, links as the host has them, and generated files.
+ * mount on, links as the host has them, and generated files.  What guests
+ * write to, and what names the sandbox, begins in its upper layer: scratch.c.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,11 +23,10 @@ static const struct {
 	const char *path;
 	mode_t mode;
 } dirs[] = {
-	{ "dev", 0755 }, { "etc", 0755 }, { "home", 0755 },
-	{ "home/sandbox", 0755 }, { "mnt", 0755 }, { "opt", 0755 },
-	{ "proc", 0555 }, { "root", 0700 }, { "run", 0755 }, { "sys", 0555 },
-	{ "tmp", 01777 }, { "usr", 0755 }, { "var", 0755 },
-	{ "var/lib", 0755 }, { "var/tmp", 01777 }, { "workspace", 0755 },
+	{ "dev", 0755 }, { "etc", 0755 }, { "mnt", 0755 }, { "opt", 0755 },
+	{ "proc", 0555 }, { "root", 0700 }, { "sys", 0555 },
+	{ "usr", 0755 }, { "var", 0755 }, { "var/lib", 0755 },
+	{ "var/tmp", 01777 },
 };
 static const struct {
 	const char *path, *text;
@@ -36,7 +36,6 @@ static const struct {
 	    "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/bash\n"
 	    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n" },
 	{ "etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n" },
-	{ "etc/hosts", "127.0.0.1 localhost\n::1 localhost\n" },
 	{ "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n" },
 	{ "etc/resolv.conf", "" },
 	{ "etc/shells", "/bin/sh\n/bin/bash\n" },
@@ -45,11 +44,16 @@ static const struct {
 /* Small files of the host that are copied, where they exist. */
 static const char *const copied[] = { "etc/ld.so.cache", "etc/ld.so.conf",
 	"etc/services", "etc/protocols", "etc/mime.types", "etc/magic",
-	"etc/debian_version", "etc/locale.alias" };
+	"etc/debian_version", "etc/locale.alias", "etc/ssl/openssl.cnf",
+	"etc/ca-certificates.conf", "etc/os-release", "etc/localtime",
+	"etc/timezone", "etc/inputrc", "etc/rpc", "etc/gai.conf",
+	"etc/machine-info" };
 /* Directories of the host that are bound read-only; a '*' ends a prefix. */
 static const char *const bound[] = { "usr", "etc/alternatives",
 	"etc/ssl/certs", "etc/perl", "etc/python3*", "etc/java-*",
-	"etc/terminfo", "etc/fonts" };
+	"etc/terminfo", "etc/fonts", "etc/ld.so.conf.d", "etc/vim",
+	"etc/crypto-policies", "etc/pki/tls/certs",
+	"etc/pki/ca-trust/extracted" };
 /* On a merged host these are links into /usr, else directories. */
 static const char *const tops[] = { "bin", "sbin", "lib", "lib32", "lib64",
 	"libx32" };
@@ -181,17 +185,13 @@ fill(struct image *im, int skel)
 }
 
 int
-image_host_prepare(int scratch, struct image *ret_image, struct sbx_err *err)
+image_host_prepare(int skel, struct image *ret_image, struct sbx_err *err)
 {
-	int SBX_CLEANUP(fd) skel = -1;
 	mode_t old = umask(022);
 	int r = 0;
 
 	ret_image->nbinds = 0;
-	scratch_drop(scratch, "skel");
-	if (mkdirat(scratch, "skel", 0755) == -1 ||
-	    (skel = openat(scratch, "skel", O_RDONLY | O_DIRECTORY |
-	    O_CLOEXEC)) == -1 || fill(ret_image, skel) == -1)
+	if (fill(ret_image, skel) == -1)
 		r = sbx_err_sys(err, "the skeleton of image host");
 	(void)umask(old);
 	return (r);

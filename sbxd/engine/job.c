@@ -98,7 +98,11 @@ job_exec(struct sandbox *sb, const struct sbx_engine_exec *q, int stdin_fd,
 		    "output, is not running at the moment: try again");
 		return;
 	}
-	if (sb->njobs >= SBX_MAX_JOBS_SANDBOX || job_find(e, q->run) != NULL) {
+	if (job_find(e, q->run) != NULL) {
+		refuse(e, q->run, id, EEXIST, "there is a run of this id");
+		return;
+	}
+	if (sb->njobs >= SBX_MAX_JOBS_SANDBOX) {
 		refuse(e, q->run, id, EAGAIN, "too many runs in this sandbox");
 		return;
 	}
@@ -152,19 +156,25 @@ on_kill_timeout(evutil_socket_t fd, short what, void *arg)
 	job_killed(j, 0, 1);
 }
 
-void
+int
 job_kill(struct job *j, uint32_t id)
 {
 	struct timeval limit = { KILL_S, 0 };
 	struct sbx_init_kill m = { .run = j->run };
 
-	j->kill_id = id;
+	if (j->nkills == MAX_WAITING)
+		return (SBX_E_LIMIT);
+	j->kill_ids[j->nkills++] = id;
+	if (j->nkills > 1)
+		return (0);	/* one answer is for all */
 	if (j->kill_timer == NULL)
 		j->kill_timer = evtimer_new(j->sb->e->base, on_kill_timeout, j);
 	if (j->kill_timer == NULL || event_add(j->kill_timer, &limit) == -1)
 		sbx_fatal("out of memory");
-	if (j->sb->init != NULL)	/* else the sandbox's end answers */
+	/* when init is gone, its end answers */
+	if (j->sb->init != NULL)
 		(void)sbx_send_init_kill(j->sb->init, id, &m, NULL);
+	return (0);
 }
 
 void
@@ -173,12 +183,13 @@ job_killed(struct job *j, uint32_t killed, uint8_t left)
 	struct sbx_engine_killed m = { .run = j->run, .killed = killed,
 		.left = left };
 
-	if (j->kill_id == 0)
+	if (j->nkills == 0)
 		return;
-	if (j->sb->e->monitor != NULL)
-		(void)sbx_send_engine_killed(j->sb->e->monitor, j->kill_id, &m,
-		    NULL);
-	j->kill_id = 0;
+	for (unsigned i = 0; i < j->nkills; i++)
+		if (j->sb->e->monitor != NULL)
+			(void)sbx_send_engine_killed(j->sb->e->monitor,
+			    j->kill_ids[i], &m, NULL);
+	j->nkills = 0;
 	(void)event_del(j->kill_timer);
 	if (left != 0)
 		sandbox_end(j->sb, SBX_END_KILL_FAILED, "the processes of run "

@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,12 +100,14 @@ engine_add_peer(struct engine *e, enum sbx_proc proc, int fd)
 static void
 on_sigchld(evutil_socket_t sig, short what, void *arg)
 {
+	struct engine *e = arg;
 	int status;
 	pid_t pid;
 
 	(void)sig, (void)what;
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		sandbox_reaped(arg, pid, status);
+		if (!scratch_reaped(&e->scratch, pid))
+			sandbox_reaped(e, pid, status);
 }
 
 static void
@@ -115,6 +118,21 @@ on_leftover(void *arg, const char *id)
 		.what = "scratch of a sandbox that did not end, removed" };
 
 	(void)sbx_send_engine_leftover(e->monitor, 0, &m, NULL);
+}
+
+/* The lowest layer of all sandboxes, anew: the host may have changed. */
+static int
+prepare_image(struct engine *e, struct sbx_err *err)
+{
+	SBX_CLEANUP(fd) int skel = -1;
+
+	scratch_drop(&e->scratch, "skel");
+	if (mkdirat(e->scratch_fd, "skel", 0755) == -1 ||
+	    fchmodat(e->scratch_fd, "skel", 0755, 0) == -1 ||
+	    (skel = openat(e->scratch_fd, "skel", O_RDONLY | O_DIRECTORY |
+	    O_CLOEXEC)) == -1)
+		return (sbx_err_sys(err, "the scratch directory"));
+	return (image_host_prepare(skel, &e->image, err));
 }
 
 /* Before the cage: nothing.  After it, as its own user: files and filter. */
@@ -129,12 +147,13 @@ prepare(struct engine *e, int channel_fd, bool trap, struct sbx_err *err)
 	    err)) < 0)
 		return (r);
 	/* mounts of a sandbox name their parts relative to it */
-	if (fchdir(e->scratch) == -1)
+	if (fchdir(e->scratch_fd) == -1)
 		return (sbx_err_sys(err, "scratch directory"));
 	e->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (e->null_fd == -1)
 		return (sbx_err_sys(err, "/dev/null"));
-	if ((r = image_host_prepare(e->scratch, &e->image, err)) < 0 ||
+	if ((r = scratch_open(&e->scratch, e->scratch_fd, err)) < 0 ||
+	    (r = prepare_image(e, err)) < 0 ||
 	    (r = guest_filter(&e->filter_fd, err)) < 0)
 		return (r);
 	e->base = event_base_new();
@@ -147,7 +166,7 @@ prepare(struct engine *e, int channel_fd, bool trap, struct sbx_err *err)
 	hello.pid = (uint32_t)getpid();
 	if ((r = sbx_send_hello(e->monitor, 0, &hello, NULL)) < 0)
 		return (sbx_err_set(err, r, "HELLO: %s", sbx_error_name(r)));
-	scratch_collect(e->scratch, on_leftover, e);
+	scratch_collect(&e->scratch, on_leftover, e);
 	return (0);
 }
 
@@ -157,7 +176,7 @@ take_start(struct engine *e, struct sbx_in *in)
 {
 	e->nofile = in->m.engine_start.nofile_hard;
 	e->nproc = in->m.engine_start.nproc;
-	e->scratch = sbx_steal_fd(&in->fds[0]);
+	e->scratch_fd = sbx_steal_fd(&in->fds[0]);
 	e->init_fd = sbx_steal_fd(&in->fds[1]);
 }
 
@@ -181,7 +200,7 @@ finish(struct engine *e)
 	LIST_FOREACH(sb, &e->sandboxes, link) {
 		if (sb->pid != 0)
 			(void)waitpid(sb->pid, &status, 0);
-		scratch_drop(e->scratch, sb->id);
+		scratch_drop(&e->scratch, sb->id);
 	}
 	if (e->monitor != NULL)
 		(void)sbx_peer_flush(e->monitor, 200);

@@ -1,9 +1,12 @@
+#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -95,7 +98,7 @@ start(struct sandbox *sb, struct sbx_err *err)
 		.uid = geteuid(), .gid = getegid() };
 	int pair[2], r;
 
-	if ((r = scratch_make(e->scratch, sb->id, err)) < 0)
+	if ((r = scratch_make(e->scratch_fd, sb->id, err)) < 0)
 		return (r);
 	if (sbx_wire_pair(pair) != 0)
 		return (sbx_err_sys(err, "socketpair"));
@@ -128,22 +131,25 @@ sandbox_create(struct engine *e, const struct sbx_sandbox_create *q,
 		refuse(e, q->container, id, "there is no such image");
 		return;
 	}
-	if (e->nsandboxes >= SBX_MAX_SANDBOXES ||
-	    sandbox_find(e, q->container) != NULL) {
+	if (sandbox_find(e, q->container) != NULL) {
+		refuse(e, q->container, id, "there is a sandbox of this id");
+		return;
+	}
+	if (e->nsandboxes >= SBX_MAX_SANDBOXES) {
 		refuse(e, q->container, id, "there are too many sandboxes");
 		return;
 	}
 	sb = sbx_xcalloc(1, sizeof(*sb));
 	sb->e = e;
 	sb->pidfd = sb->listener = -1;
-	sb->ask_id = id;
+	sb->create_id = id;
 	(void)sbx_strlcpy(sb->id, q->container, sizeof(sb->id));
 	LIST_INIT(&sb->jobs);
 	LIST_INSERT_HEAD(&e->sandboxes, sb, link);
 	e->nsandboxes++;
 	if (start(sb, &err) < 0) {
 		refuse(e, sb->id, id, err.msg);
-		scratch_drop(e->scratch, sb->id);
+		scratch_drop(&e->scratch, sb->id);
 		sandbox_free(sb);
 	}
 }
@@ -159,22 +165,53 @@ sandbox_tell_proxy(struct sandbox *sb)
 		    &sb->listener);	/* a new proxy gets it again */
 }
 
-void
+/*
+ * The proxy will listen and accept on it.  No guest has run yet, so a wrong
+ * one means a broken init; what it connects to is checked by the proxy again.
+ */
+static bool
+is_egress_socket(int fd)
+{
+	struct sockaddr_in sin = { 0 };
+	socklen_t len = sizeof(sin), n = sizeof(int);
+	int type = 0, listens = 1;
+
+	return (getsockname(fd, (struct sockaddr *)&sin, &len) == 0 &&
+	    len == sizeof(sin) && sin.sin_family == AF_INET &&
+	    sin.sin_port == htons(SBX_EGRESS_PORT) &&
+	    sin.sin_addr.s_addr == htonl(INADDR_LOOPBACK) &&
+	    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 &&
+	    type == SOCK_STREAM && getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN,
+	    &listens, &n) == 0 && listens == 0);
+}
+
+int
 sandbox_is_ready(struct sandbox *sb, int listener)
 {
 	struct sbx_sandbox_ready m = { .container = sb->id,
 		.pid = (uint32_t)sb->pid };
 
-	if (sb->state != SB_CREATING) {
+	if (sb->state != SB_CREATING || !is_egress_socket(listener)) {
 		sbx_close(&listener);
-		return;
+		return (sb->state != SB_CREATING ? 0 : SBX_E_POLICY);
 	}
 	sb->listener = listener;
 	sb->state = SB_READY;
 	(void)event_del(sb->timer);
-	(void)sbx_send_sandbox_ready(sb->e->monitor, sb->ask_id, &m, NULL);
-	sb->ask_id = 0;
+	(void)sbx_send_sandbox_ready(sb->e->monitor, sb->create_id, &m, NULL);
+	sb->create_id = 0;
 	sandbox_tell_proxy(sb);
+	return (0);
+}
+
+int
+sandbox_stop(struct sandbox *sb, uint32_t id)
+{
+	if (sb->nstops == MAX_WAITING)
+		return (SBX_E_LIMIT);
+	sb->stop_ids[sb->nstops++] = id;
+	sandbox_end(sb, SBX_END_STOP, "stopped");
+	return (0);
 }
 
 void
@@ -247,7 +284,13 @@ sandbox_reaped(struct engine *e, pid_t pid, int status)
 	m.container = sb->id;
 	m.why = sb->why;
 	m.reason = sb->reason;
-	(void)sbx_send_sandbox_ended(e->monitor, sb->ask_id, &m, NULL);
-	scratch_drop(e->scratch, sb->id);
+	if (sb->create_id != 0)
+		refuse(e, sb->id, sb->create_id, sb->reason);
+	for (unsigned i = 0; i < sb->nstops; i++)
+		(void)sbx_send_sandbox_ended(e->monitor, sb->stop_ids[i], &m,
+		    NULL);
+	if (sb->create_id == 0 && sb->nstops == 0)
+		(void)sbx_send_sandbox_ended(e->monitor, 0, &m, NULL);
+	scratch_drop(&e->scratch, sb->id);
 	sandbox_free(sb);
 }

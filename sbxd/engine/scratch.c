@@ -12,34 +12,77 @@
 
 #include "sbxd/engine/engine.h"
 
-#define MAX_DEPTH 2000		/* of a guest's tree; deeper is flattened */
+#define TRASH "trash"		/* what is being deleted */
+#define MAX_DEPTH 32		/* a guest's tree that is deeper is cut up */
+#define MAX_PASSES 100000	/* of cutting up: each moves some levels */
+
+/*
+ * The parts that guests write to begin in the upper layer alone: what lies in
+ * one layer only needs no merging, and can be renamed.
+ */
+static const struct {
+	const char *path;
+	mode_t mode;
+} parts[] = {
+	{ "work", 0700 }, { "m", 0755 }, { "upper", 0755 },
+	{ "upper/etc", 0755 }, { "upper/home", 0755 },
+	{ "upper/home/sandbox", 0755 }, { "upper/run", 0755 },
+	{ "upper/tmp", 01777 }, { "upper/workspace", 0755 },
+};
+
+static int
+put_text(int dir, const char *path, const char *text)
+{
+	int SBX_CLEANUP(fd) fd = openat(dir, path, O_WRONLY | O_CREAT |
+	    O_EXCL | O_CLOEXEC, 0644);
+
+	return (fd != -1 && sbx_write_all(fd, text, strlen(text)) == 0 ? 0 :
+	    -1);
+}
+
+static int
+fill(int dir, const char *id)
+{
+	char text[128];
+
+	for (size_t i = 0; i < SBX_NELEM(parts); i++)
+		if (mkdirat(dir, parts[i].path, parts[i].mode) == -1 ||
+		    ((parts[i].mode & 01000) != 0 &&
+		    fchmodat(dir, parts[i].path, parts[i].mode, 0) == -1))
+			return (-1);
+	(void)snprintf(text, sizeof(text), "%s\n", id);
+	if (put_text(dir, "upper/etc/hostname", text) == -1)
+		return (-1);
+	(void)snprintf(text, sizeof(text), "127.0.0.1\tlocalhost %s\n"
+	    "::1\tlocalhost ip6-localhost ip6-loopback\n", id);
+	return (put_text(dir, "upper/etc/hosts", text));
+}
 
 int
 scratch_make(int scratch, const char *id, struct sbx_err *err)
 {
-	static const char *const parts[] = { "upper", "work", "m" };
 	int SBX_CLEANUP(fd) dir = -1;
 	mode_t old = umask(022);
 	int r = 0;
 
 	if (mkdirat(scratch, id, 0700) == -1 || (dir = openat(scratch, id,
-	    O_RDONLY | O_DIRECTORY | O_CLOEXEC)) == -1)
+	    O_RDONLY | O_DIRECTORY | O_CLOEXEC)) == -1 || fill(dir, id) == -1)
 		r = sbx_err_sys(err, "the scratch directory");
-	for (size_t i = 0; r == 0 && i < SBX_NELEM(parts); i++)
-		if (mkdirat(dir, parts[i], 0755) == -1)
-			r = sbx_err_sys(err, "the scratch directory");
 	(void)umask(old);
 	return (r);
 }
 
+/* --- deleting, in a child ---------------------------------------------------- */
+
 /*
- * Delete everything in dir (consumed), links not followed.  A tree deeper
- * than the descriptors that may be open is moved up first: guests can make
- * them as deep as they like.
+ * Delete everything in dir (consumed), links not followed; nobody writes there
+ * any more.  Guests make trees as deep as they like: what lies too deep is
+ * moved to top, to be deleted from there in the next pass.
  */
 static void
 empty(int dir, int top, unsigned depth)
 {
+	static unsigned long serial;
 	DIR *d = fdopendir(dir);
 	struct dirent *e;
 	char name[40];
@@ -52,19 +95,19 @@ empty(int dir, int top, unsigned depth)
 	while ((e = readdir(d)) != NULL) {
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
-		if (unlinkat(dir, e->d_name, 0) == 0 || errno != EISDIR)
+		if (unlinkat(dir, e->d_name, 0) == 0 ||
+		    unlinkat(dir, e->d_name, AT_REMOVEDIR) == 0)
 			continue;
-		/* a directory, so no link is followed; overlayfs leaves some
-		 * of mode 000 */
-		(void)!fchmodat(dir, e->d_name, 0700, 0);
-		sub = depth < MAX_DEPTH ? openat(dir, e->d_name, O_RDONLY |
-		    O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-		if (sub == -1 && depth > 0) {
-			(void)snprintf(name, sizeof(name), "deep.%llx",
-			    (unsigned long long)e->d_ino);
+		if (depth >= MAX_DEPTH) {
+			(void)snprintf(name, sizeof(name), "deep.%d.%lu",
+			    (int)getpid(), serial++);
 			(void)renameat(dir, e->d_name, top, name);
 			continue;
 		}
+		/* a guest's mode is no obstacle: the engine has
+		 * CAP_DAC_OVERRIDE over its own uid's files */
+		sub = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY |
+		    O_NOFOLLOW | O_CLOEXEC);
 		if (sub != -1)
 			empty(sub, top, depth + 1);
 		(void)unlinkat(dir, e->d_name, AT_REMOVEDIR);
@@ -72,67 +115,118 @@ empty(int dir, int top, unsigned depth)
 	(void)closedir(d);
 }
 
-static _Noreturn void
-delete_child(int scratch, const char *name)
+static bool
+is_empty(int dir)
 {
-	int dir;
+	DIR *d = fdopendir(fcntl(dir, F_DUPFD_CLOEXEC, 3));
+	struct dirent *e;
+	unsigned n = 0;
 
+	if (d == NULL)
+		return (true);
+	rewinddir(d);
+	while (n <= 2 && (e = readdir(d)) != NULL)
+		n++;
+	(void)closedir(d);
+	return (n <= 2);
+}
+
+/* Of the engine's descriptors it keeps one: a channel or a pipe that is held
+ * here would not end with the engine. */
+static _Noreturn void
+delete_all(int trash)
+{
 	(void)prctl(PR_SET_NAME, "sbx-delete");
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);	/* the suite ends in time */
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)setpriority(PRIO_PROCESS, 0, 19);
-	/* what was moved up in one pass is deleted in the next */
-	for (int pass = 0; pass < 64; pass++) {
-		dir = openat(scratch, name, O_RDONLY | O_DIRECTORY |
-		    O_NOFOLLOW | O_CLOEXEC);
-		if (dir == -1)
-			break;
-		empty(fcntl(dir, F_DUPFD_CLOEXEC, 3), dir, 0);
-		(void)close(dir);
-		if (unlinkat(scratch, name, AT_REMOVEDIR) == 0)
-			break;
-	}
+	if (dup2(trash, 3) == -1 || close_range(4, ~0u, 0) == -1)
+		_exit(1);
+	for (unsigned pass = 0; pass < MAX_PASSES && !is_empty(3); pass++)
+		empty(openat(3, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), 3,
+		    0);
 	_exit(0);
 }
 
-/* It may die with the engine half way: the next start collects. */
-void
-scratch_drop(int scratch, const char *id)
+/* One child at a time; what came meanwhile is for the next one. */
+static void
+start_deleting(struct scratch *s)
 {
-	static unsigned serial;
-	char name[64];
 	pid_t pid;
 
-	(void)snprintf(name, sizeof(name), "trash.%s.%d.%u", id,
-	    (int)getpid(), serial++);
-	if (renameat(scratch, id, scratch, name) == -1)
+	if (s->deleter != 0) {
+		s->more = true;
 		return;
+	}
+	s->more = false;
 	pid = fork();
 	if (pid == 0)
-		delete_child(scratch, name);
+		delete_all(s->trash);
 	if (pid == -1)
-		log_warn("scratch of %s stays until the next start: fork: %s, "
-		    "ignoring", id, strerror(errno));
+		log_warn("deleted scratch stays until later: fork: %s, "
+		    "ignoring", strerror(errno));
+	else
+		s->deleter = pid;
+}
+
+bool
+scratch_reaped(struct scratch *s, pid_t pid)
+{
+	if (pid != s->deleter)
+		return (false);
+	s->deleter = 0;
+	if (s->more)
+		start_deleting(s);
+	return (true);
+}
+
+static void
+to_trash(struct scratch *s, const char *name)
+{
+	char to[96];
+
+	/* the names of an earlier life may still be there */
+	do
+		(void)snprintf(to, sizeof(to), "%.12s.%d.%u", name,
+		    (int)getpid(), s->serial++);
+	while (renameat2(s->dir, name, s->trash, to, RENAME_NOREPLACE) == -1 &&
+	    errno == EEXIST);
 }
 
 void
-scratch_collect(int scratch, void (*found)(void *, const char *), void *arg)
+scratch_drop(struct scratch *s, const char *name)
 {
-	int fd = openat(scratch, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	to_trash(s, name);
+	start_deleting(s);
+}
+
+int
+scratch_open(struct scratch *s, int dir, struct sbx_err *err)
+{
+	s->dir = dir;
+	if (mkdirat(dir, TRASH, 0700) == -1 && errno != EEXIST)
+		return (sbx_err_sys(err, "the scratch directory"));
+	s->trash = openat(dir, TRASH, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+	    O_CLOEXEC);
+	if (s->trash == -1)
+		return (sbx_err_sys(err, "the scratch directory"));
+	return (0);
+}
+
+void
+scratch_collect(struct scratch *s, void (*found)(void *, const char *),
+    void *arg)
+{
+	int fd = openat(s->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd == -1 ? NULL : fdopendir(fd);
 	struct dirent *e;
-	char prefix[32];
 
-	/* those of this very life are being deleted already */
-	(void)snprintf(prefix, sizeof(prefix), "trash.skel.%d.",
-	    (int)getpid());
 	while (d != NULL && (e = readdir(d)) != NULL) {
-		if (sbx_is_hex(e->d_name, SBX_CONTAINER_HEX))
-			found(arg, e->d_name);
-		else if (strncmp(e->d_name, "trash.", 6) != 0 ||
-		    strncmp(e->d_name, prefix, strlen(prefix)) == 0)
+		if (!sbx_is_hex(e->d_name, SBX_CONTAINER_HEX))
 			continue;
-		scratch_drop(scratch, e->d_name);
+		to_trash(s, e->d_name);
+		found(arg, e->d_name);
 	}
 	if (d != NULL)
 		(void)closedir(d);
+	start_deleting(s);
 }

@@ -128,7 +128,7 @@ open_upper(struct sandbox *sb, const char *path)
 	int dir, next;
 
 	(void)snprintf(upper, sizeof(upper), "%s/upper", sb->id);
-	dir = openat(sb->e->scratch, upper, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = openat(sb->e->scratch_fd, upper, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	while (dir != -1 && *path != '\0') {
 		size_t n = strcspn(path, "/");
 

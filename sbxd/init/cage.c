@@ -1,5 +1,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
@@ -19,6 +20,7 @@
 struct ruleset_attr {
 	uint64_t handled_access_fs, handled_access_net, scoped;
 };
+#define ABI_REFER 2
 #define ABI_SCOPE 6
 
 int
@@ -37,6 +39,26 @@ init_listener(void)
 		return (-e);
 	}
 	return (fd);
+}
+
+/* Renames and links between directories are refused by every domain that does
+ * not grant them; ABI 1 cannot grant them. */
+static int
+allow_refer(int ruleset)
+{
+	struct landlock_path_beneath_attr a = {
+		.allowed_access = LANDLOCK_ACCESS_FS_REFER,
+		.parent_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC),
+	};
+	long r = -1;
+
+	if (a.parent_fd != -1)
+		r = syscall(SYS_landlock_add_rule, ruleset,
+		    LANDLOCK_RULE_PATH_BENEATH, &a, 0);
+	r = r == -1 ? -errno : 0;
+	if (a.parent_fd != -1)
+		(void)close(a.parent_fd);
+	return ((int)r);
 }
 
 /*
@@ -58,14 +80,20 @@ cage_landlock(void)
 
 	if (abi < 1)
 		return (abi == 0 ? -ENOSYS : -errno);
+	if (abi >= ABI_REFER)
+		a.handled_access_fs |= LANDLOCK_ACCESS_FS_REFER;
 	if (abi >= ABI_SCOPE) {
 		a.scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL;
 		size = sizeof(a);
 	}
 	fd = (int)syscall(SYS_landlock_create_ruleset, &a, size, 0);
-	if (fd == -1 || syscall(SYS_landlock_restrict_self, fd, 0) == -1)
+	if (fd == -1)
+		return (-errno);
+	if (abi >= ABI_REFER)
+		r = allow_refer(fd);
+	if (r == 0 && syscall(SYS_landlock_restrict_self, fd, 0) == -1)
 		r = -errno;
-	sbx_close(&fd);
+	(void)close(fd);
 	return (r);
 }
 

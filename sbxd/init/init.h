@@ -13,6 +13,7 @@
 #define MAX_UNPACKS 4
 #define KILL_MS 900		/* a tree must be dead by then: the engine's
 				 * promise of 1 s, less the way to it */
+#define KILL_SUPERVISOR_MS 600	/* its tree is dead, it is not: it dies too */
 #define UNPACK_STALL_MS 120000	/* a stream without a byte for so long ends */
 
 struct job {
@@ -21,8 +22,10 @@ struct job {
 	int report_fd;			/* owned; -1 when read to its end */
 	bool started, exited;
 	bool killing;
+	bool orphaned;			/* its supervisor was killed: it ends
+					 * when PID 1 has no foreign child */
 	uint32_t kill_id, killed;
-	uint64_t kill_by_ns;
+	uint64_t kill_since_ns;
 };
 struct unpack {
 	pid_t pid;			/* 0: the slot is free */
@@ -35,6 +38,7 @@ struct init {
 	uint32_t nofile, nproc;
 	struct job jobs[SBX_MAX_JOBS_SANDBOX];
 	struct unpack unpacks[MAX_UNPACKS];
+	uint64_t orphans_since_ns;	/* 0: there are none to kill */
 };
 
 /* What a supervisor tells PID 1, one record a write(2). */
@@ -42,7 +46,7 @@ struct report {
 	char what;			/* 'S' started, 'E' exec failed,
 					 * 'X' command ended */
 	int32_t value;			/* errno, or wait(2) status */
-	char where[64];			/* the call that failed */
+	char where[192];		/* what failed */
 };
 
 /* cage.c: everything that PID 1 and so all guests lose.  0 or -errno with
@@ -62,13 +66,14 @@ void job_start(struct init *in, const struct sbx_init_exec *q, int fds[3],
 struct job *job_find(struct init *in, const char *run);
 void job_report(struct init *in, struct job *j);
 void job_reaped(struct init *in, pid_t pid, int status);
+void job_gone(struct init *in, struct job *j); /* frees the slot */
 
 /* kill.c */
 void kill_begin(struct init *in, struct job *j, uint32_t id);
+/* Begin to SIGKILL what fell to PID 1 because its supervisor is gone. */
+void kill_orphans(struct init *in);
 /* Go on with all kills; ms until it wants to run again, -1: nothing to do. */
 int kill_step(struct init *in);
-/* SIGKILL what fell to PID 1 because its supervisor is gone. */
-void kill_orphans(struct init *in);
 
 /* unpack.c */
 void unpack_start(struct init *in, const struct sbx_init_unpack *q, int fd,

@@ -62,6 +62,26 @@ set_env(char **env, size_t *n, char *entry)
 		env[(*n)++] = entry;
 }
 
+/* execve(2); what has no format of its own is for the shell, as in execvp(3).
+ * Returns only on failure. */
+static void
+exec_file(const char *file, char **argv, char **env)
+{
+	static char *sh[MAX_ARGV + 2];
+	static char name[] = "/bin/sh";
+	size_t n = 0;
+
+	(void)execve(file, argv, env);
+	if (errno != ENOEXEC)
+		return;
+	sh[n++] = name;
+	sh[n++] = (char *)(uintptr_t)file;
+	for (char **a = argv + 1; argv[0] != NULL && *a != NULL; a++)
+		sh[n++] = *a;
+	sh[n] = NULL;
+	(void)execve(name, sh, env);
+}
+
 /* execvp(3) with the sandbox's PATH, which may be the caller's extra entry. */
 static void
 exec_in_path(char **argv, char **env)
@@ -73,16 +93,16 @@ exec_in_path(char **argv, char **env)
 	for (size_t i = 0; env[i] != NULL; i++)
 		if (strncmp(env[i], "PATH=", 5) == 0)
 			path = env[i] + 5;
-	if (strchr(argv[0], '/') != NULL) {
-		(void)execve(argv[0], argv, env);
+	if (argv[0][0] == '\0' || strchr(argv[0], '/') != NULL) {
+		exec_file(argv[0], argv, env);
 		return;
 	}
 	for (p = path; p != NULL; p = *end == ':' ? end + 1 : NULL) {
 		end = strchrnul(p, ':');
-		if (snprintf(file, sizeof(file), "%.*s/%s", (int)(end - p), p,
-		    argv[0]) >= (int)sizeof(file))
+		if (snprintf(file, sizeof(file), "%.*s%s%s", (int)(end - p), p,
+		    end > p ? "/" : "", argv[0]) >= (int)sizeof(file))
 			continue;
-		(void)execve(file, argv, env);
+		exec_file(file, argv, env);
 		if (errno != ENOENT && errno != ENOTDIR)
 			error = errno;
 	}
@@ -95,7 +115,7 @@ command(struct init *in, const struct sbx_init_exec *q, const int fds[3],
 {
 	static char *argv[MAX_ARGV + 1], *env[MAX_ENV + 1];
 	const char *s = NULL;
-	char where[64];
+	char where[192];
 	size_t n = 0;
 	sigset_t none;
 
@@ -106,8 +126,11 @@ command(struct init *in, const struct sbx_init_exec *q, const int fds[3],
 		if (dup2(fds[i], i) == -1)
 			exec_failed(err_fd, errno, "dup2");
 	(void)close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
-	if (chdir(q->cwd) == -1)
-		exec_failed(err_fd, errno, "chdir to the working directory");
+	if (chdir(q->cwd) == -1) {
+		(void)snprintf(where, sizeof(where),
+		    "working directory %.150s", q->cwd);
+		exec_failed(err_fd, errno, where);
+	}
 	limit(RLIMIT_NOFILE, in->nofile, err_fd, "setrlimit: RLIMIT_NOFILE");
 	limit(RLIMIT_NPROC, in->nproc, err_fd, "setrlimit: RLIMIT_NPROC");
 	while (n < MAX_ARGV && (s = sbx_strs_next(&q->argv, s)) != NULL)
@@ -125,7 +148,7 @@ command(struct init *in, const struct sbx_init_exec *q, const int fds[3],
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)umask(022);
 	exec_in_path(argv, env);
-	(void)snprintf(where, sizeof(where), "cannot execute %.40s", argv[0]);
+	(void)snprintf(where, sizeof(where), "cannot execute %.150s", argv[0]);
 	exec_failed(err_fd, errno, where);
 }
 
@@ -179,7 +202,7 @@ supervise(struct init *in, const struct sbx_init_exec *q, const int fds[3],
 static void
 started(const char *run, uint32_t id, int error, const char *where)
 {
-	char text[200] = "";
+	char text[250] = "";
 	struct sbx_init_exec_started m = { .run = run, .error = error,
 		.reason = text };
 
@@ -257,39 +280,49 @@ job_report(struct init *in, struct job *j)
 	started(j->run, 0, r.what == 'E' ? r.value : 0, r.where);
 }
 
-/*
- * A supervisor ended.  By itself: nothing of the run lives.  Killed by a
- * guest (they share its uid): its orphans are PID 1's children now, and die.
- */
-static void
-supervisor_gone(struct init *in, struct job *j, int status)
+/* Nothing of the run lives: say so, in the order that the engine expects. */
+void
+job_gone(struct init *in, struct job *j)
 {
 	struct sbx_init_gone gone = { .run = j->run };
 	struct sbx_init_exited end = { .run = j->run, .status = SIGKILL,
 		.why = SBX_EXIT_KILLED };
 	struct sbx_init_killed killed = { .run = j->run, .killed = j->killed };
 
-	while (j->report_fd != -1)
-		job_report(in, j);
-	if (!WIFEXITED(status))
-		kill_orphans(in);
+	(void)in;
 	if (!j->started)
-		started(j->run, 0, EIO, "the run's supervisor ended");
+		started(j->run, 0, EIO, "the run's supervisor was killed");
 	else if (!j->exited)
 		init_send(SBX_MSG_INIT_EXITED, 0, &end, NULL);
 	if (j->killing)
 		init_send(SBX_MSG_INIT_KILLED, j->kill_id, &killed, NULL);
 	init_send(SBX_MSG_INIT_GONE, 0, &gone, NULL);
-	j->run[0] = '\0';
+	*j = (struct job){ .report_fd = -1 };
 }
 
+/*
+ * A supervisor ended.  By itself: nothing of the run lives.  Killed by a
+ * guest (they share its uid): its orphans are PID 1's children now, and the
+ * run ends when they are dead.
+ */
 void
 job_reaped(struct init *in, pid_t pid, int status)
 {
+	struct job *j = NULL;
+
 	for (size_t i = 0; i < SBX_NELEM(in->jobs); i++)
-		if (in->jobs[i].run[0] != '\0' &&
-		    in->jobs[i].supervisor == pid) {
-			in->jobs[i].supervisor = 0;
-			supervisor_gone(in, &in->jobs[i], status);
-		}
+		if (in->jobs[i].run[0] != '\0' && !in->jobs[i].orphaned &&
+		    in->jobs[i].supervisor == pid)
+			j = &in->jobs[i];
+	if (j == NULL)
+		return;		/* a helper, or somebody's orphan */
+	j->supervisor = 0;
+	while (j->report_fd != -1)
+		job_report(in, j);
+	if (WIFEXITED(status)) {
+		job_gone(in, j);
+		return;
+	}
+	j->orphaned = true;
+	kill_orphans(in);
 }

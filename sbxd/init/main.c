@@ -22,14 +22,18 @@
 
 static struct init self;
 
+/* Also those that a guest stopped: they have its uid, but go on. */
 static void
 reap(struct init *in)
 {
 	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		job_reaped(in, pid, status);
+	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0)
+		if (WIFSTOPPED(status))
+			(void)kill(pid, SIGCONT);
+		else
+			job_reaped(in, pid, status);
 }
 
 /* Descriptors to wait for: channel, signals, then reports and results. */

@@ -355,6 +355,9 @@ unpack_start(struct init *in, const struct sbx_init_unpack *q, int fd,
 	for (size_t i = 0; i < MAX_UNPACKS && u == NULL; i++)
 		if (in->unpacks[i].pid == 0)
 			u = &in->unpacks[i];
+	if (q->dest[0] != '/')
+		busy = (struct result){ .error = EINVAL,
+			.reason = "the destination must be absolute" };
 	if (u == NULL || q->dest[0] != '/' || pipe2(rp, O_CLOEXEC) == -1) {
 		answer(id, &busy);
 		return;
