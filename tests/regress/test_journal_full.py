@@ -193,5 +193,5 @@ with J.Dir() as scratch:
         shutil.rmtree(os.path.join(mount, "rotate"))
         checkpoints(mount)
     finally:
-        subprocess.run(["umount", mount], check=False)
+        subprocess.run(["umount", "-l", mount], check=False)
 t.end()
