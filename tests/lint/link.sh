@@ -24,7 +24,7 @@ result() { # STATUS TEXT
 		echo "not ok $n - $2"; fail=1; fi
 }
 
-echo "1..$((${#may[@]} + 2))"
+echo "1..$((${#may[@]} + 3))"
 for program in $(printf '%s\n' "${!may[@]}" | sort); do
 	file=$SBX_BUILD/$program
 	if [ ! -x "$file" ]; then
@@ -58,6 +58,22 @@ if [ -x "$SBX_BUILD/sbx-init" ] &&
 else
 	result 1 "sbx-init is static"
 fi
+
+# Position independent, relocations read-only before main(), no executable
+# stack: the compiler and linker flags of configure.ac came through.
+soft=
+for program in "${!may[@]}"; do
+	file=$SBX_BUILD/$program
+	[ -x "$file" ] || continue
+	readelf -h "$file" | grep -q 'Type: *DYN' || soft="$soft $program:pie"
+	readelf -l "$file" | grep -q GNU_RELRO || soft="$soft $program:relro"
+	readelf -d "$file" | grep -qE 'BIND_NOW|Flags:.* NOW' ||
+		soft="$soft $program:now"
+	readelf -lW "$file" | grep 'GNU_STACK' | grep -q RWE &&
+		soft="$soft $program:execstack"
+done
+[ -z "$soft" ]
+result $? "every program is linked hard$soft"
 
 # What is installed and not in the table was forgotten here.
 forgotten=
