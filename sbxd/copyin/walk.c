@@ -180,6 +180,7 @@ static int
 visit_name(struct copyin *c, const char *path, bool is_dir)
 {
 	const char *name = base(path);
+	struct stat st;
 
 	if (strcmp(name, ".git") == 0) {
 		if (name != path)
@@ -190,7 +191,8 @@ visit_name(struct copyin *c, const char *path, bool is_dir)
 		if (out_record(c, SBX_COPY_T_DIR, 0, path, NULL, 0) != 0)
 			return (-1);
 		/* absent in a new or unusual repository: nothing is lost */
-		if (faccessat(c->src, ".git/index", F_OK, 0) == 0 &&
+		if (fstatat(c->src, ".git/index", &st, AT_SYMLINK_NOFOLLOW) ==
+		    0 &&
 		    copy_path(c, ".git/index", false) != 0)
 			return (-1);
 		return (1);
