@@ -74,6 +74,7 @@ progress_token(const struct request *r, char **ret_token)
 	return rpc_token(v, ret_token);
 }
 
+/* token: consumed. */
 static struct call *
 call_new(const struct request *r, enum call_kind kind, char *token)
 {
@@ -154,6 +155,8 @@ calls_progress(struct front *f, const struct sbx_call_progress *m)
 	uint64_t now = sbx_mono_ns();
 	struct sbx_buf *b;
 
+	/* Source: MCP revision 2026-07-28, basic/patterns/progress: the value
+	 * must rise, and none may follow the answer. */
 	if (call == NULL || call->token == NULL ||
 	    (call->sent_ns != 0 && (m->done <= call->done ||
 	    now - call->sent_ns < PROGRESS_NS)))

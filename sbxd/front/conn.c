@@ -1,6 +1,5 @@
 #include "sbxd/front/conn.h"
 
-#include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <string.h>
@@ -10,6 +9,15 @@
 #include "common/base/log.h"
 #include "sbxd/front/calls.h"
 #include "sbxd/front/reply.h"
+
+/*
+ *	accept ---> AUTH ---> OPEN <---> PAUSED		stdio begins in OPEN
+ *	              \        |         /
+ *	               +---> DEAD <----+		freed from the loop
+ *
+ * Anybody may end a connection at any place, also while it is used: DEAD only
+ * stops it, and its memory goes when nothing above uses it any more.
+ */
 
 #define MS_NS UINT64_C(1000000)
 #define AUTH_MS 5000		/* for the monitor's answer */

@@ -55,6 +55,7 @@ take_rights(struct conn *c, struct msghdr *msg)
 	}
 }
 
+/* At most what the loop said is there: it does not wait. */
 static ssize_t
 receive(struct conn *c, void *buf, size_t size)
 {
@@ -89,6 +90,7 @@ compact(struct conn *c)
 	}
 }
 
+/* A message is handled where it lies; rpc_line() does not touch c->in. */
 void
 conn_take_lines(struct conn *c)
 {
@@ -173,6 +175,8 @@ conn_unsent(const struct conn *c)
 	return c->out.len - c->out_off;
 }
 
+/* What can be written now, or EAGAIN.  A blocking terminal is asked for little
+ * at a time, and only when the loop said that it is ready. */
 static ssize_t
 write_some(struct conn *c)
 {

@@ -36,16 +36,23 @@ struct front {
 extern const struct sbx_dispatch_table front_from_monitor;
 extern const char front_instructions[];	/* at most 2,048 bytes */
 
-/* profile: "", "implement", "review", "issue".  SBX_E_NOENT: another word. */
+/*
+ * base: borrowed, must outlive f.  profile: "", "implement", "review" or
+ * "issue", which tools are listed; all can be called under any.
+ * 0, SBX_E_NOENT (another word; f is not initialised).
+ */
 int front_init(struct front *f, struct event_base *base, const char *profile);
-/* Ends all connections without a word to the monitor. */
+/* Sends what goes without waiting, then ends all connections without a word
+ * to the monitor. */
 void front_clear(struct front *f);
-/* Listen on fd (owned) and accept; at most SBX_MAX_CONNECTIONS. */
+/* Accept on fd (owned, listening), at most SBX_MAX_CONNECTIONS at once.
+ * 0, SBX_E_EXISTS (there is a listener; fd is closed). */
 int front_listen(struct front *f, int fd);
 
 /*
  * What the front tells the monitor (to_monitor.c).  Borrowed descriptors.
- * Without a channel they do nothing and return 0.
+ * Without a channel they do nothing and return 0; else what sbx_peer_send()
+ * returns.  None of them waits.
  */
 /* Does it lag behind?  Then no more requests are taken from clients, for a
  * channel that is not read in the end takes the front with it. */

@@ -52,6 +52,8 @@ put_text(struct sbx_buf *b, const char *name, const char *text)
 	(void)sbx_json_str(b, text, strlen(text), NULL);
 }
 
+/* The names are those of all revisions that have tools at all; what an older
+ * one lacks, its clients ignore. */
 static void
 put_tool(struct sbx_buf *b, const struct sbx_tool *t)
 {
@@ -176,6 +178,7 @@ tools_nearest(const char *name, size_t len)
 	return best;
 }
 
+/* A result and not a protocol error, so that a model can mend it. */
 static void
 unknown_tool(struct request *r, const char *name, size_t len)
 {

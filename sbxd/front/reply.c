@@ -115,6 +115,8 @@ reply_error(struct conn *c, const struct rev *rev, const char *id, int code,
 	conn_send(c);
 }
 
+/* The text is the same JSON, for clients that show or pass on text only.
+ * Source: MCP revision 2025-06-18, server/tools, structured content. */
 void
 reply_tool(struct conn *c, const struct rev *rev, const char *id,
     const char *json, size_t len, bool is_error)

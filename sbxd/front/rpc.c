@@ -121,6 +121,7 @@ choose_revision(struct request *r)
 	return true;
 }
 
+/* By the method's row in the revision that was chosen. */
 static void
 dispatch(struct request *r, const char *name, size_t len)
 {
@@ -186,6 +187,8 @@ is_answer(struct json_object *msg)
 	    json_object_object_get_ex(msg, "error", NULL));
 }
 
+/* From the parsed envelope to its method; params and _meta are objects or
+ * absent behind this. */
 static void
 handle(struct request *r, struct json_object *msg)
 {
@@ -246,6 +249,7 @@ cut_arguments(const char *text, size_t len, struct span *ret_arguments,
 	return b->overflow ? SBX_E_LIMIT : 0;
 }
 
+/* text: a clean object. */
 static void
 parse(struct conn *c, const char *text, size_t len)
 {
@@ -300,6 +304,7 @@ rpc_line(struct conn *c, const char *text, size_t len)
 			    sbx_json_fault_text(where.fault), where.offset);
 		return;
 	}
+	/* only 2025-03-26 had them, and it is not served */
 	if (text[i] == '[')
 		reply_error(c, rev, NULL, RPC_INVALID_REQUEST, NULL,
 		    "Invalid request: no revision served here has batches");

@@ -32,7 +32,10 @@ struct request {
 	struct span arguments;
 };
 
-/* One message of a client, without its newline.  Answers what must be. */
+/*
+ * One message of a client, without its newline; white space only is none.
+ * Answers what must be answered.  text is borrowed and not kept.
+ */
 void rpc_line(struct conn *c, const char *text, size_t len);
 
 /*
