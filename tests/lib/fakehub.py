@@ -106,7 +106,10 @@ class Hub:
                 clean, SBX_ROOT=self.dir, HOME="/nonexistent",
                 SBX_FAKE_SOCKET=self.dir + "/door", **env))
         self.door.settimeout(10)
-        self.conn, _ = self.door.accept()
+        try:
+            self.conn, _ = self.door.accept()
+        except TimeoutError as e:
+            raise RuntimeError("sbxd started nobody: " + self.said()) from e
         _, fds, _, _ = socket.recv_fds(self.conn, 1, 4)
         self.starter = Peer(fds[0], "starter")
         self.all.append(self.starter)

@@ -49,8 +49,13 @@ class Suite(mcp.Client):
                     "--clear-groups"] + argv
         self.err = open(self.root + "/stderr", "w+b")
         self.seen = set()
-        super().__init__(argv, env=env, cwd=self.root + "/project",
-                         stderr=self.err, hello=hello)
+        try:
+            super().__init__(argv, env=env, cwd=self.root + "/project",
+                             stderr=self.err, hello=hello)
+        except Exception as e:
+            said = self.said()
+            self.__exit__()
+            raise RuntimeError(f"no suite: {e!r}: {said}") from e
 
     def __enter__(self):
         return self
