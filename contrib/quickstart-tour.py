@@ -87,19 +87,20 @@ def commands(client, box):
         "git log --oneline | head -n 5", "ls", "id", "cat /proc/net/dev | wc -l"]),
         "ok"), "output")
     print("\n-- a failing command shows how it ended")
-    failed = client.call("sandbox_exec", container_id=box, commands=[
+    failed = client.call("sandbox_exec", container_id=box, max_lines=12,
+                         commands=[
         "seq 1 2000 | sed 's/^/compiling unit /'",
         "echo 'unit 2001: undefined reference to frobnicate' >&2; exit 3"])
     show(expect(failed, "failed"), "exit_code", "output", "stderr",
          "total_lines", "truncated")
     print("\n-- and the rest of it is stored, not run again")
     page = expect(client.call("read_output", run_id=failed["run_id"],
-                              stream="stdout", offset=0, limit=120), "ok")
-    show(page, "content", "next_offset")
+                              stream="stdout", offset=0, limit=3), "ok")
+    show(page, "output", "next_offset")
     page = expect(client.call("read_output", run_id=failed["run_id"],
                               stream="stdout", offset=page["next_offset"],
-                              limit=60), "ok")
-    show(page, "content", "next_offset")
+                              limit=3), "ok")
+    show(page, "output", "next_offset")
 
 
 def background(client, box):

@@ -8,7 +8,7 @@
 #include "sbxd/cli/cli.h"
 
 #define CALL_TIMEOUT_MS 60000	/* no tool takes longer than 45 s */
-#define PAGE_BYTES 262144
+#define PAGE_LINES 2000
 #define STDIN_MAX (1u << 20)
 
 /* Print a stored stream, page by page; it was recorded outside the sandbox,
@@ -30,11 +30,11 @@ print_stream(struct client *c, const char *run, const char *stream, FILE *out,
 		json_object_object_add(args, "offset",
 		    json_object_new_int64(offset));
 		json_object_object_add(args, "limit",
-		    json_object_new_int64(PAGE_BYTES));
+		    json_object_new_int64(PAGE_LINES));
 		r = client_call(c, "read_output", args, CALL_TIMEOUT_MS, &res,
 		    err);
 		if (r == 0) {
-			(void)fputs(client_str(res, "content"), out);
+			(void)fputs(client_str(res, "output"), out);
 			offset = client_int(res, "next_offset", -1);
 		}
 		json_object_put(res);

@@ -61,7 +61,7 @@ ok(failed.status === 'failed' && failed.exit_code === 1 &&
 'a failing command shows its end', failed);
 const page = await sc('read_output', { run_id: failed.run_id,
   stream: 'stdout', offset: 0, limit: 100 });
-ok(page.content.startsWith('1\n2\n') && page.next_offset > 0,
+ok(page.output.startsWith('1\n2\n') && page.next_offset === 100,
   'read_output pages the stored output', page);
 const res = await client.readResource({ uri: `sbx://run/${failed.run_id}/stderr` });
 ok(res.contents[0].text.includes('the reason'), 'the same as a resource', res);
