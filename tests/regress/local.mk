@@ -70,3 +70,11 @@ EXTRA_DIST += $(FRONT_TESTS) tests/regress/front_monitor.py
 # the engine and a sandbox's init, driven by a monitor in python
 TESTS += tests/regress/test_engine.py
 EXTRA_DIST += tests/regress/test_engine.py
+
+# the recorder, with the test as its monitor and engine
+check_PROGRAMS += test_recorder
+TESTS += test_recorder
+test_recorder_SOURCES = tests/regress/test_recorder.c tests/privs/users.h \
+	tests/tap.h
+test_recorder_CPPFLAGS = $(AM_CPPFLAGS)
+test_recorder_LDADD = libsbx.a
