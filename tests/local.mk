@@ -1,6 +1,7 @@
 include tests/unit/local.mk
 include tests/proto/local.mk
 include tests/privs/local.mk
+include tests/fault/local.mk
 include tests/fuzz/local.mk
 include tests/lint/local.mk
 include tests/regress/local.mk
