@@ -160,6 +160,7 @@ main(int argc, char **argv)
 	sbx_log_init("sbxd-recorder", trap ? SBX_LOG_DEBUG : SBX_LOG_INFO);
 	TAILQ_INIT(&r->live);
 	TAILQ_INIT(&r->closed);
+	TAILQ_INIT(&r->open);
 	r->store_fd = -1;
 	sbx_chan_init(&c, CHANNEL_FD, SBX_PROC_RECORDER, SBX_PROC_MONITOR);
 	if (start(r, &c, &fresh, &err) < 0 ||

@@ -20,6 +20,7 @@ struct event_base;
 #define STREAM_SEGMENTS 8
 #define STREAM_HEAD 2
 #define STREAM_STEP (256u << 10) /* stored at one readiness of a pipe */
+#define SEGMENTS_OPEN 64	/* of all runs: those written to last */
 #define RECORDER_RUNS (2 * SBX_MAX_RUNS)
 #define RECORDER_BUCKETS 1024
 
@@ -29,17 +30,20 @@ enum { PRIO_ENGINE, PRIO_MONITOR, PRIO_OUTPUT, PRIO_MAX };
 
 struct run;
 struct stream {
+	TAILQ_ENTRY(stream) open_link;	/* in recorder.open */
 	struct run *run;
 	char letter;		/* of its files: o, e */
 	int fd;			/* owned: read end of the pipe; -1: closed */
 	struct event *ev;
-	int segment_fd;		/* owned: the segment written to, or -1 */
+	int segment_fd;		/* owned: the segment written to; -1: not in
+				 * recorder.open */
 	uint64_t size;		/* bytes stored since the begin, deleted too */
 	uint32_t tail_first;	/* first segment kept behind the head */
 	uint64_t lost;		/* bytes that could not be stored */
 	bool discard;		/* nothing more of it is stored */
 	uint64_t last_ns;	/* of the last byte, monotonic; 0: none */
 };
+TAILQ_HEAD(stream_list, stream);
 
 struct run {
 	TAILQ_ENTRY(run) link;	/* in recorder.live or recorder.closed */
@@ -65,6 +69,8 @@ struct recorder {
 	struct run_list live, closed;	/* closed: the oldest first */
 	struct run_bucket buckets[RECORDER_BUCKETS];
 	unsigned nruns;
+	struct stream_list open;	/* those that rest the longest first */
+	unsigned nopen;
 	uint64_t started_ns;
 	bool disk_full;		/* said once, until something was stored */
 	int exit_code;
@@ -81,10 +87,12 @@ int store_open(struct recorder *r, bool fresh, struct sbx_err *err);
 /* Make the run's directory; it may exist.  0, SBX_E_SYS. */
 int store_make(struct run *run);
 /*
- * Open the segment that the next byte of s belongs to, and delete the one
- * that is too many with it.  0, SBX_E_SYS.
+ * Have the segment open that the next byte of s belongs to, as the last of
+ * recorder.open; delete the segment, and close the one, that is too many with
+ * it.  0, SBX_E_SYS with errno set.
  */
 int store_open_segment(struct stream *s);
+void store_close_segment(struct stream *s);	/* nothing when not open */
 /* A read-only descriptor of segment number `n`, owned by the caller. 0,
  * SBX_E_SYS. */
 int store_read_segment(const struct stream *s, uint32_t n, int *ret_fd);

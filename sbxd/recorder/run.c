@@ -42,27 +42,6 @@ run_find(struct recorder *r, const char *id)
 	return NULL;
 }
 
-struct run *
-run_new(struct recorder *r, const char *id)
-{
-	struct run *run;
-	size_t i;
-
-	if (r->nruns >= RECORDER_RUNS && runs_evict(r, 0, 1) == 0)
-		return NULL;
-	run = sbx_xcalloc(1, sizeof(*run));
-	run->rec = r;
-	memcpy(run->id, id, SBX_RUN_HEX);
-	for (i = 0; i < SBX_STREAM_MAX; i++)
-		run->streams[i] = (struct stream){ .run = run,
-			.letter = "oe"[i], .fd = -1, .segment_fd = -1,
-			.tail_first = STREAM_HEAD };
-	LIST_INSERT_HEAD(bucket(r, id), run, hash);
-	TAILQ_INSERT_TAIL(&r->live, run, link);
-	r->nruns++;
-	return run;
-}
-
 static void
 stream_close(struct stream *s)
 {
@@ -70,7 +49,7 @@ stream_close(struct stream *s)
 		event_free(s->ev);
 	s->ev = NULL;
 	sbx_close(&s->fd);
-	sbx_close(&s->segment_fd);
+	store_close_segment(s);
 }
 
 static bool
@@ -110,21 +89,49 @@ remove_files(struct run *run)
 	run_less(run, run->kept);
 }
 
+/* Never the last one that closed: its reader may be on the way. */
+static bool
+evict_oldest(struct recorder *r)
+{
+	struct run *run = TAILQ_FIRST(&r->closed);
+
+	if (run == NULL || TAILQ_NEXT(run, link) == NULL)
+		return false;
+	log_debug("evicting a run: run=%s", run->id);
+	remove_files(run);
+	run_free(run);
+	return true;
+}
+
 unsigned
 runs_evict(struct recorder *r, uint64_t cap_bytes, unsigned max)
 {
-	struct run *run;
 	unsigned n = 0;
 
-	while (n < max && r->kept > cap_bytes &&
-	    (run = TAILQ_FIRST(&r->closed)) != NULL &&
-	    TAILQ_NEXT(run, link) != NULL) {
-		log_debug("evicting a run: run=%s", run->id);
-		remove_files(run);
-		run_free(run);
+	while (n < max && r->kept > cap_bytes && evict_oldest(r))
 		n++;
-	}
 	return n;
+}
+
+struct run *
+run_new(struct recorder *r, const char *id)
+{
+	struct run *run;
+	size_t i;
+
+	if (r->nruns >= RECORDER_RUNS && !evict_oldest(r))
+		return NULL;
+	run = sbx_xcalloc(1, sizeof(*run));
+	run->rec = r;
+	memcpy(run->id, id, SBX_RUN_HEX);
+	for (i = 0; i < SBX_STREAM_MAX; i++)
+		run->streams[i] = (struct stream){ .run = run,
+			.letter = "oe"[i], .fd = -1, .segment_fd = -1,
+			.tail_first = STREAM_HEAD };
+	LIST_INSERT_HEAD(bucket(r, id), run, hash);
+	TAILQ_INSERT_TAIL(&r->live, run, link);
+	r->nruns++;
+	return run;
 }
 
 uint64_t
@@ -181,7 +188,12 @@ discard(struct stream *s, size_t max)
 	n = read(s->fd, buf, max < sizeof(buf) ? max : sizeof(buf));
 	if (n > 0)
 		s->lost += (uint64_t)n;
-	return n;
+	if (n >= 0 || errno == EAGAIN || errno == EINTR)
+		return n;
+	/* It would stay readable, and fail, for ever. */
+	log_err("a pipe cannot be read: %s run=%s", strerror(errno),
+	    s->run->id);
+	return 0;
 }
 
 /* A failure to store: make room, or give up on the rest of this stream. */
@@ -190,8 +202,8 @@ cannot_store(struct stream *s, int error)
 {
 	struct recorder *r = s->run->rec;
 
-	sbx_close(&s->segment_fd);
-	if ((error == ENOSPC || error == EDQUOT) && runs_evict(r, 0, 1) > 0)
+	store_close_segment(s);
+	if ((error == ENOSPC || error == EDQUOT) && evict_oldest(r))
 		return;
 	s->discard = true;
 	if (r->disk_full)
@@ -218,7 +230,7 @@ move_some(struct stream *s, size_t max)
 
 	if (s->discard || s->run->dropped)
 		return discard(s, max);
-	if (s->segment_fd < 0 && store_open_segment(s) < 0) {
+	if (store_open_segment(s) < 0) {
 		cannot_store(s, errno);
 		return MOVE_AGAIN;
 	}
@@ -235,7 +247,7 @@ move_some(struct stream *s, size_t max)
 	r->kept += (uint64_t)n;
 	r->disk_full = false;
 	if (s->size % r->segment_bytes == 0)
-		sbx_close(&s->segment_fd);
+		store_close_segment(s);
 	return n;
 }
 
@@ -350,8 +362,8 @@ run_drop(struct run *run)
 {
 	remove_files(run);
 	run->dropped = true;
-	sbx_close(&run->streams[SBX_STREAM_OUT].segment_fd);
-	sbx_close(&run->streams[SBX_STREAM_ERR].segment_fd);
+	store_close_segment(&run->streams[SBX_STREAM_OUT]);
+	store_close_segment(&run->streams[SBX_STREAM_ERR]);
 	if (run->closed)
 		run_free(run);
 }

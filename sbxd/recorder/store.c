@@ -68,12 +68,55 @@ drop_middle(struct stream *s)
 	}
 }
 
+void
+store_close_segment(struct stream *s)
+{
+	struct recorder *r = s->run->rec;
+
+	if (s->segment_fd < 0)
+		return;
+	TAILQ_REMOVE(&r->open, s, open_link);
+	r->nopen--;
+	sbx_close(&s->segment_fd);
+}
+
+static bool
+close_oldest(struct recorder *r)
+{
+	if (TAILQ_EMPTY(&r->open))
+		return false;
+	store_close_segment(TAILQ_FIRST(&r->open));
+	return true;
+}
+
+/* Descriptors are for pipes: a silent run must not hold more than those. */
+static int
+open_one_more(struct recorder *r, const char *name)
+{
+	int fd;
+
+	if (r->nopen >= SEGMENTS_OPEN)
+		(void)close_oldest(r);
+	do {
+		/* splice(2) refuses O_APPEND; the offset is said each time */
+		fd = openat(r->store_fd, name,
+		    O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	} while (fd < 0 && (errno == EMFILE || errno == ENFILE) &&
+	    close_oldest(r));
+	return fd;
+}
+
 int
 store_open_segment(struct stream *s)
 {
 	struct recorder *r = s->run->rec;
 	char name[NAME_BYTES];
 
+	if (s->segment_fd >= 0) {
+		TAILQ_REMOVE(&r->open, s, open_link);
+		TAILQ_INSERT_TAIL(&r->open, s, open_link);
+		return 0;
+	}
 	/* A new one; else it goes on with a segment that is there. */
 	if (s->size % r->segment_bytes == 0)
 		drop_middle(s);
@@ -82,10 +125,12 @@ store_open_segment(struct stream *s)
 		return SBX_E_SYS;
 	}
 	segment_name(s, (uint32_t)(s->size / r->segment_bytes), name);
-	/* splice(2) refuses O_APPEND; the offset is said each time. */
-	s->segment_fd = openat(r->store_fd, name,
-	    O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	return s->segment_fd < 0 ? SBX_E_SYS : 0;
+	s->segment_fd = open_one_more(r, name);
+	if (s->segment_fd < 0)
+		return SBX_E_SYS;
+	TAILQ_INSERT_TAIL(&r->open, s, open_link);
+	r->nopen++;
+	return 0;
 }
 
 int
