@@ -43,6 +43,7 @@ struct shape {
 	bool (*fn)(const struct shape *, const struct spot *, struct found *);
 	unsigned set;		/* of the body */
 	unsigned min, max;	/* bytes of the body; max 0: no limit */
+	bool weak;		/* stands in examples, too, or only names a key */
 };
 
 static unsigned
@@ -524,13 +525,16 @@ static const struct shape shapes[] = {
 	{ "Stripe key", "sk_live_", find_token, C_ALNUM, 16 },
 	{ "Stripe key", "sk_test_", find_token, C_ALNUM, 16 },
 	{ "Stripe key", "rk_live_", find_token, C_ALNUM, 16 },
-	{ "AWS key id", "AKIA", find_token, C_UPPER | C_DIGIT, 16, 16 },
-	{ "AWS key id", "ASIA", find_token, C_UPPER | C_DIGIT, 16, 16 },
+	{ "AWS key id", "AKIA", find_token, C_UPPER | C_DIGIT, 16, 16,
+	    true },
+	{ "AWS key id", "ASIA", find_token, C_UPPER | C_DIGIT, 16, 16,
+	    true },
 	{ "Google key", "AIza", find_token, C_URL64, 35, 35 },
 	{ "Google token", "ya29.", find_token, C_URL64, 20 },
 	{ "npm token", "npm_", find_token, C_ALNUM, 36 },
 	{ "PyPI token", "pypi-AgE", find_token, C_URL64, 50 },
-	{ "crates.io token", "cio", find_token, C_ALNUM, 32, 32 },
+	{ "crates.io token", "cio", find_token, C_ALNUM, 32, 32,
+	    true },
 	{ "RubyGems key", "rubygems_", find_token, C_ALNUM, 48 },
 	{ "Hugging Face token", "hf_", find_token, C_ALNUM, 30 },
 	{ "Groq key", "gsk_", find_token, C_ALNUM, 40 },
@@ -551,15 +555,17 @@ static const struct shape shapes[] = {
 };
 _Static_assert(SBX_NELEM(shapes) <= 64, "index_shapes() has 64 bits");
 
-/* For each byte, the shapes that begin with it. */
+/* For each byte, the shapes that begin with it; tokens: only vendors'. */
 static void
-index_shapes(uint64_t *by_first)
+index_shapes(uint64_t *by_first, bool tokens)
 {
 	size_t i;
 
 	memset(by_first, 0, 256 * sizeof(*by_first));
 	for (i = 0; i < SBX_NELEM(shapes); i++)
-		by_first[(unsigned char)shapes[i].prefix[0]] |= 1ull << i;
+		if (!tokens || (shapes[i].fn == find_token && !shapes[i].weak))
+			by_first[(unsigned char)shapes[i].prefix[0]] |=
+			    1ull << i;
 }
 
 static const struct shape *
@@ -586,7 +592,7 @@ sbx_mask(char *text, size_t *len)
 	size_t in = 0, out = 0, masked = 0, stars;
 	struct found f;
 
-	index_shapes(by_first);
+	index_shapes(by_first, false);
 	while (in < *len) {
 		/* The bytes before are those put out: in place, so the
 		 * original ones may be overwritten already. */
@@ -610,21 +616,19 @@ sbx_mask(char *text, size_t *len)
 }
 
 static const char *
-find_first(const char *text, size_t len, bool tokens_only)
+find_first(const char *text, size_t len, bool tokens)
 {
 	uint64_t by_first[256];
 	const struct shape *sh;
 	struct found f;
 	size_t at;
 
-	index_shapes(by_first);
+	index_shapes(by_first, tokens);
 	for (at = 0; at < len; at++) {
 		struct spot s = { text, at, text + at, len - at };
 
-		if (by_first[(unsigned char)text[at]] == 0 ||
-		    (sh = find_at(by_first, &s, &f)) == NULL)
-			continue;
-		if (!tokens_only || sh->fn == find_token || sh->fn == find_pem)
+		if (by_first[(unsigned char)text[at]] != 0 &&
+		    (sh = find_at(by_first, &s, &f)) != NULL)
 			return sh->name;
 	}
 	return NULL;

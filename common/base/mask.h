@@ -15,8 +15,8 @@
 size_t sbx_mask(char *text, size_t *len);
 /* Does it hold one (without changing it)?  The shape's name, or NULL. */
 const char *sbx_mask_find(const char *text, size_t len);
-/* The same, of issued tokens and private keys only: shapes that no ordinary
- * source file has, unlike password = "..." */
+/* The same, of issued tokens only: shapes that no ordinary source file has,
+ * unlike password = "..." and the keys of a test. */
 const char *sbx_mask_find_token(const char *text, size_t len);
 
 #endif

@@ -125,6 +125,17 @@ test_cases(void)
 	}
 }
 
+static void
+test_tokens(void)
+{
+	static const char token[] = "password=hunter2 T=ghp_" A20,
+	    example[] = "password=hunter2 AKIAIOSFODNN7EXAMPLE";
+
+	ok(sbx_mask_find_token(token, sizeof(token) - 1) != NULL &&
+	    sbx_mask_find_token(example, sizeof(example) - 1) == NULL,
+	    "tokens of vendors alone");
+}
+
 /* Nothing more is found in what was masked. */
 static void
 test_twice(void)
@@ -206,6 +217,7 @@ int
 main(void)
 {
 	test_cases();
+	test_tokens();
 	test_twice();
 	test_bytes();
 	test_linear();
