@@ -78,3 +78,5 @@ test_recorder_SOURCES = tests/regress/test_recorder.c tests/privs/users.h \
 	tests/tap.h
 test_recorder_CPPFLAGS = $(AM_CPPFLAGS)
 test_recorder_LDADD = libsbx.a
+TESTS += tests/regress/test_recorder.py
+EXTRA_DIST += tests/regress/test_recorder.py
