@@ -6,6 +6,9 @@ TESTS += $(GUARANTEES)
 EXTRA_DIST += $(GUARANTEES) tests/lib/mcp.py tests/lib/ipc.py \
 	tests/lib/evil.py
 # enters a row of common/privs and tries one thing, for test_g3.py
-check_PROGRAMS += row_probe
+check_PROGRAMS += row_probe evil_exec
+evil_exec_SOURCES = tests/guarantees/evil_exec.c
+evil_exec_CPPFLAGS = $(AM_CPPFLAGS)
+row_probe_CPPFLAGS = $(AM_CPPFLAGS)
 row_probe_SOURCES = tests/guarantees/row_probe.c
-row_probe_LDADD = libsbxprivs.a libsbx.a $(SECCOMP_LIBS) $(CAP_LIBS)
+row_probe_LDADD = $(SBX_PRIVS_LIBS)

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/privs/privs.h"
+#include "common/privs/row.h"
 
 int
 main(int argc, char **argv)
@@ -18,7 +18,7 @@ main(int argc, char **argv)
 	struct sbx_err err;
 	uint32_t features;
 	uint64_t family;
-	int dirs[4], proc = 0;
+	int dirs[SBX_PRIVS_DIRS_MAX], proc = 0;
 
 	if (argc != 3 || sbx_parse_u64(argv[2], 1, 64, &family) != 0)
 		return (20);
@@ -29,7 +29,9 @@ main(int argc, char **argv)
 	for (size_t i = 0; i < SBX_NELEM(dirs); i++)
 		dirs[i] = open("/usr", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	args.dir_fds = dirs;
-	args.ndir_fds = (int)SBX_NELEM(dirs);
+	while (args.ndir_fds < SBX_PRIVS_DIRS_MAX && sbx_privs_row((enum
+	    sbx_proc)proc)->dirs[args.ndir_fds].what != NULL)
+		args.ndir_fds++;
 	if (sbx_privs_enter(proc, &args, &features, &err) != 0) {
 		fprintf(stderr, "%s: %s\n", argv[1], err.msg);
 		return (20);

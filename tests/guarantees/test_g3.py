@@ -41,8 +41,11 @@ def ip_inodes(pid):
     """inodes of all IP sockets of a process's network namespace"""
     found = set()
     for proto in ("tcp", "tcp6", "udp", "udp6", "raw"):
-        with open(f"/proc/{pid}/net/{proto}") as f:
-            found |= {line.split()[9] for line in f.readlines()[1:]}
+        try:
+            with open(f"/proc/{pid}/net/{proto}") as f:
+                found |= {line.split()[9] for line in f.readlines()[1:]}
+        except OSError:
+            pass    # it ended, or the kernel has no such protocol
     return found
 
 

@@ -43,15 +43,13 @@ def stopped_journal(tap, s, box):
 
 
 def dead_journal(tap, s, box):
-    """Killed until it stays down: refused, with the reason."""
-    for _ in range(6):
-        if not s.wait_for(lambda: s.processes().get("sbx-journald"), 8):
-            break
-        for pid in s.processes().get("sbx-journald", []):
-            os.kill(pid, signal.SIGKILL)
-        time.sleep(0.1)
-    s.wait_for(lambda: not s.processes().get("sbx-journald"), 3)
-    time.sleep(0.5)
+    """Killed, and not back yet: refused, with the reason.  Four times, since
+    each time it stays away for longer; a fifth would end the suite."""
+    for _ in range(4):
+        [journald] = s.wait_for(lambda: s.processes().get("sbx-journald"))
+        time.sleep(0.2)
+        os.kill(journald, signal.SIGKILL)
+        s.wait_for(lambda: not mcp.alive(journald))
     copied = s.call("copy_file", container_id=box, local_src_file="data.txt",
                     dest_path="/workspace/again.txt")
     tap.ok(copied["status"] == "error" and "journal" in copied["error"],
@@ -64,6 +62,68 @@ def dead_journal(tap, s, box):
                  "/workspace/data.txt"])
     tap.ok(ran["status"] == "ok" and "for the sandbox" in ran["output"],
            "plain execution goes on", ran)
+    s.wait_for(lambda: s.processes().get("sbx-journald"))
+    made = s.wait_for(lambda: s.call("sandbox_initialize")["status"] == "ok")
+    tap.ok(made, "back again: new sandboxes")
+    lost = [r for r in s.journal() if r["op"] == "lost" or
+            "lost" in r.get("fields", {})]
+    tap.ok(bool(lost), "what was not recorded meanwhile is counted",
+           s.journal()[-8:])
+
+
+def full_disk(tap, s, box, state):
+    """No space: refused, and said; space again: goes on."""
+    filler = os.path.join(state, "filler")
+    with open(filler, "wb") as f:
+        try:
+            while True:
+                f.write(b"x" * 65536)
+                f.flush()
+        except OSError:
+            pass
+    refused = None
+    for _ in range(300):    # the journal has some room of its own
+        refused = s.call("sandbox_initialize")
+        if refused["status"] != "ok":
+            break
+        s.call("sandbox_stop", container_id=refused["container_id"],
+               force=True)
+    tap.ok(refused["status"] == "error" and
+           ("journal" in refused["error"] or "space" in refused["error"]),
+           "disk full: a new sandbox is refused, and says why", refused)
+    copied = s.call("copy_file", container_id=box, local_src_file="data.txt",
+                    dest_path="/workspace/full.txt")
+    tap.ok(copied["status"] == "error", "disk full: so is a crossing", copied)
+    os.unlink(filler)
+    ok = s.wait_for(lambda: s.call("sandbox_initialize")["status"] == "ok", 15)
+    tap.ok(ok, "space again: new sandboxes")
+    check = s.sbx("journal", "verify")
+    tap.ok(check.returncode == 0, "and the chain is whole",
+           check.stdout + check.stderr)
+
+
+def on_small_disk(tap, project):
+    """in a mount namespace of our own; only root can have one here"""
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(0x00020000) != 0:
+        tap.skip("unshare of a mount namespace", "disk full")
+        return
+    libc.mount(None, b"/", None, 0x40000 | 0x4000, None)    # private
+    root = tempfile.mkdtemp(prefix="sbx-g5-disk-")
+    os.chmod(root, 0o755)
+    if libc.mount(b"tmpfs", root.encode(), b"tmpfs", 0,
+                  b"size=48m,mode=0755") != 0:
+        tap.skip("mount of a tmpfs", "disk full")
+        return
+    try:
+        with mcp.Suite(copy_root=project, root=root,
+                       conf="journal_reserve_bytes 1048576\n") as s:
+            box = s.call("sandbox_initialize")["container_id"]
+            full_disk(tap, s, box, root)
+    finally:
+        libc.umount2(root.encode(), 2)
+        os.rmdir(root)
 
 
 def main():
@@ -80,6 +140,8 @@ def main():
             s.call("copy_file", container_id=box, local_src_file="data.txt",
                    dest_path="/workspace")
             dead_journal(tap, s, box)
+        if os.getuid() == 0:
+            on_small_disk(tap, project)
     tap.done()
 
 

@@ -34,13 +34,13 @@ ATTEMPTS = {
     "limits of pid 1": "import resource; resource.prlimit(1, "
                        "resource.RLIMIT_CPU, (1,1))",
     "write /usr": "open('/usr/x','w')",
-    "write /etc/ld.so.cache": "open('/etc/ld.so.cache','w')",
     "sysctl": "open('/proc/sys/kernel/hostname','w').write('x')",
     "sysrq": "open('/proc/sysrq-trigger','w').write('h')",
     "core_pattern": "open('/proc/sys/kernel/core_pattern','w').write('|/x')",
     "device node": "import os; os.mknod('/tmp/n', 0o20666, os.makedev(1,1))",
-    "host's home": "import os; os.listdir('/root')",
+    "host's home": "import os; assert os.listdir('/root')",
     "host's var": "import os; assert os.listdir('/var/lib')",
+    "host's etc": "open('/etc/shadow').read(); open('/etc/fstab').read()",
     "host's run": "assert [x for x in __import__('os').listdir('/run') "
                   "if x not in ('lock', 'user', 'shm')]",
     "open_by_handle_at": "import ctypes; c=ctypes.CDLL(None,use_errno=True); "

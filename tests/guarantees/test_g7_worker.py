@@ -6,6 +6,7 @@ The hostile worker gets its orders as the arguments of a tool call and says
 what it was answered."""
 import json
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
@@ -38,7 +39,10 @@ def serve(ch):
                 said.append([type(e).__name__, {}])
                 break
         out = ipc.memfd(json.dumps({"status": "ok", "said": said}).encode())
-        ch.send("WORK_RESULT", 0, [out], is_error=0)
+        try:
+            ch.send("WORK_RESULT", 0, [out], is_error=0)
+        except ipc.Closed:
+            os._exit(0)
 while True:
     m = mon.recv(timeout=3600)
     if m.name == "WORKER_FORK":
@@ -63,7 +67,8 @@ def create(s, name):
 
 def main():
     tap = mcp.Tap()
-    with evil.suite("sbxd-worker", WORKER) as s:
+    with evil.suite("sbxd-worker", WORKER,
+                    stderr=subprocess.DEVNULL) as s:
         kind, box = create(s, "mine")
         tap.ok(kind == "SB_CREATED", "it may do what its principal may", box)
         for name, fields in [
@@ -83,9 +88,11 @@ def main():
                 ("EXEC_START", {"container": box["container"], "argv": [],
                                 "cwd": "/"})]:
             [kind, got] = order(s, [name, fields])[0]
-            tap.ok(kind in ("WORK_REFUSED", "COPY_DONE") and
-                   (kind == "WORK_REFUSED" or got["error"] != 0),
-                   f"{name} {json.dumps(fields)[:60]} is refused", [kind, got])
+            tap.ok(kind == "WORK_REFUSED" or
+                   kind == "COPY_DONE" and got["error"] != 0 or
+                   kind == "SB_CREATED" and got["network"] == 0,
+                   f"{name} {json.dumps(fields)[:60]} is not granted",
+                   [kind, got])
         # what no worker may send: the monitor ends it, and only it
         for name, fields in [("SHUTDOWN", {}),
                              ("WORKER_KILL", {"worker": 1}),
@@ -98,8 +105,7 @@ def main():
             tap.ok(got.get("status") == "error",
                    f"{name} from a worker costs its one call", got)
         alive = order(s, ["SB_LIST", {"container": ""}])
-        tap.ok(alive[0][0] == "SB_ITEM" and
-               alive[0][1]["container"] == box["container"],
+        tap.ok(box["container"] in [i.get("container") for _, i in alive],
                "all else is untouched", alive)
         ops = {r["op"] for r in s.journal()}
         tap.ok("forged" not in ops, "no record in another's name", ops)

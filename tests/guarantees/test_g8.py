@@ -70,22 +70,22 @@ def one(tap, victim, rng):
 
 def restart(tap, suite, victim):
     """the next start on the slot collects, says so, and works"""
+    scratch = os.path.join(suite.root, "state", "suite-1", "scratch")
+    lost = [d for d in os.listdir(scratch) if len(d) == 12] \
+        if os.access(scratch, os.R_OK) else []
     again = mcp.Client([mcp.BUILD + "/sbx", "mcp", "--private"],
                        env=suite.env, stderr=open(os.devnull, "w"))
     made = again.call("sandbox_initialize")
     tap.ok(made["status"] == "ok", f"{victim} killed: the next start works",
            made)
-    scratch = os.path.join(suite.root, "state", "suite-1", "scratch")
-    if os.access(scratch, os.R_OK):
-        left = [d for d in os.listdir(scratch)
-                if len(d) == 12 and d != made["container_id"]]
-        tap.ok(not left, f"{victim} killed: no scratch is left", left)
+    left = [d for d in lost if os.path.exists(os.path.join(scratch, d))]
+    tap.ok(not left, f"{victim} killed: no scratch is left", left)
     again.close()
-    if victim in ENDS_SUITE:
-        records = suite.journal()
-        tap.ok(any(r["op"] == "leftover" for r in records),
-               f"{victim} killed: the next start's record says what it ended",
-               [r["op"] for r in records])
+    found = {r["container_id"] for r in suite.journal()
+             if r["op"] == "leftover"}
+    tap.ok(set(lost) <= found,
+           f"{victim} killed: the record names each sandbox it found",
+           (lost, found))
 
 
 def hammer(tap, rng):

@@ -17,8 +17,7 @@ PROGRAMS = ["sbx", "sbxd", "sbxd-starter", "sbxd-engine", "sbxd-recorder",
             "sbxd-front", "sbxd-worker", "sbxd-copyin", "sbx-init",
             "sbx-broker", "sbx-proxy", "sbx-journald", "sbx-privs"]
 
-PRELUDE = """#!/usr/bin/python3
-import sys, os, socket
+PRELUDE = """import sys, os, socket
 os.environ["SBX_SRC"] = {src!r}
 sys.path.insert(0, {lib!r})
 sys.dont_write_bytecode = True
@@ -40,7 +39,9 @@ def suite(program, code, **kw):
     os.chmod(log, 0o666)
     for name in PROGRAMS:
         shutil.copy2(os.path.join(mcp.BUILD, name), directory)
-    path = os.path.join(directory, program)
+    shutil.copy2(os.path.join(mcp.BUILD, "evil_exec"),
+                 os.path.join(directory, program))
+    path = os.path.join(directory, program + ".py")
     lib = os.path.join(os.environ["SBX_SRC"], "tests", "lib")
     with open(path, "w") as f:
         f.write(PRELUDE.format(src=os.environ["SBX_SRC"], lib=lib, log=log))

@@ -117,8 +117,9 @@ class Client:
 class Suite(Client):
     """A private suite below an SBX_ROOT of its own, removed at the end."""
 
-    def __init__(self, copy_root=None, conf="", env=None, stderr=None):
-        self.root = tempfile.mkdtemp(prefix="sbx-test-")
+    def __init__(self, copy_root=None, conf="", env=None, stderr=None,
+                 root=None):
+        self.root = root or tempfile.mkdtemp(prefix="sbx-test-")
         os.chmod(self.root, 0o755)
         if conf:
             os.makedirs(self.root + "/etc")
@@ -151,7 +152,7 @@ class Suite(Client):
     def processes(self):
         """{program name: [pid]} of everything below this suite's monitor"""
         found = {}
-        for pid in tree(self.pid):
+        for pid in filter(alive, tree(self.pid)):
             found.setdefault(program(pid), []).append(pid)
         return found
 
