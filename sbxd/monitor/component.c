@@ -157,7 +157,8 @@ component_start(struct component *c)
 	if (rows[c->proc].first != NULL && rows[c->proc].first(c) != 0)
 		component_fail(c, "its first message could not be sent");
 	if (c->proc == SBX_PROC_JOURNALD && m->suite_start_id == 0) {
-		m->suite_start_id = journal_suite(m, "suite_start", 0);
+		m->suite_start_id = journal_suite(m,
+		    m->serving ? "suite_continue" : "suite_start", 0);
 		m->suite_start_by_ns = sbx_mono_ns() + 10 * S_NS;
 	}
 	introduce(m, c->proc);
@@ -473,6 +474,12 @@ component_peer(struct monitor *m, enum sbx_proc proc)
 	return (component_ready(m, proc) ? m->comps[proc].peer : NULL);
 }
 
+static const char *const back_soon[SBX_PROC_MAX] = {
+	[SBX_PROC_JOURNALD] = "the journal is being restarted",
+	[SBX_PROC_RECORDER] = "the recorder of output is being restarted",
+	[SBX_PROC_ENGINE] = "the engine is being restarted",
+};
+
 const char *
 component_why(const struct monitor *m, enum sbx_proc proc)
 {
@@ -480,5 +487,6 @@ component_why(const struct monitor *m, enum sbx_proc proc)
 
 	if (c->state == COMP_DOWN)
 		return (c->reason);
-	return ("it is being restarted");
+	return (back_soon[proc] != NULL ? back_soon[proc] :
+	    "a part of the suite is being restarted");
 }

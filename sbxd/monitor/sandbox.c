@@ -123,8 +123,6 @@ static const char *
 create_barred(struct monitor *m, const struct worker *w,
     const struct sbx_sb_create *q, const char **ret_code)
 {
-	const char *why;
-
 	*ret_code = "unknown_image";
 	if (strcmp(q->image, "host") != 0)
 		return ("there is no such image; this build has 'host'");
@@ -138,9 +136,6 @@ create_barred(struct monitor *m, const struct worker *w,
 	*ret_code = "too_many_sandboxes";
 	if (m->nsandboxes >= SBX_MAX_SANDBOXES)
 		return ("the suite has as many sandboxes as it may; stop one");
-	*ret_code = "journal_unavailable";
-	if (!journal_up(m, &why))
-		return ("no sandbox is made while it cannot be recorded");
 	return (NULL);
 }
 
@@ -357,10 +352,10 @@ work_refuse(struct worker *w, const struct sbx_engine_work_found *q,
 		    q->count - q->names.count);
 	ask_refuse(w, "unpushed_work", "Read or publish what you need from "
 	    "it, then call sandbox_stop with force=true.",
-	    "%s the sandbox holds work below %s that is newer than what was "
+	    "%sthe sandbox holds work below %s that is newer than what was "
 	    "copied in%s%s; it is lost when the sandbox stops",
-	    q->complete ? "" : "the work tree is too large to look through:",
-	    dest, b.len > 0 ? ": " : "", b.len > 0 ? b.data : "");
+	    q->complete ? "" : "the work tree is too large to look through: "
+	    "it may be that ", dest, b.len > 0 ? ": " : "", b.len > 0 ? b.data : "");
 }
 
 /* No work below this baseline: the next one, then the stop. */
