@@ -131,11 +131,10 @@ mount_overlay(const char *target, const char *id, const char *more)
 static void
 mount_root(const struct build *b)
 {
-	char target[32];
+	const char *target = "m";
 
 	must(mount(NULL, "/", NULL, M_REC | M_PRIVATE, NULL) == 0,
 	    "mount: private propagation");
-	(void)snprintf(target, sizeof(target), "%s/m", b->id);
 	must(mount_overlay(target, b->id, ",volatile") || (errno == EINVAL &&
 	    mount_overlay(target, b->id, "")), "mount: overlay in a user "
 	    "namespace (Linux 5.11 or newer, CONFIG_OVERLAY_FS, on a "
@@ -173,8 +172,44 @@ mount_proc(void)
 			    NULL) == 0, "mount: over a part of proc");
 }
 
+static bool
+put_new(const char *path, const char *text)
+{
+	int SBX_CLEANUP(fd) fd = open(path, O_WRONLY | O_CREAT | O_EXCL |
+	    O_CLOEXEC, 0666);
+
+	return (fd != -1 && sbx_write_all(fd, text, strlen(text)) == 0);
+}
+
+/*
+ * A file that names the sandbox.  It lies in the memory of /dev, without a
+ * name there, since a file on disk costs more than most of this.
+ */
 static void
-mount_dev(void)
+mount_text(const char *target, const char *text)
+{
+	must(put_new("dev/text", text), "a file in /dev");
+	must(mount("dev/text", target, NULL, M_BIND, NULL) == 0,
+	    "mount: a generated file");
+	must(seal(target, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+	    MOUNT_ATTR_NOEXEC, 0), "mount_setattr: a generated file");
+	must(unlink("dev/text") == 0, "a file in /dev");
+}
+
+static void
+mount_names(const char *id)
+{
+	char text[128];
+
+	(void)snprintf(text, sizeof(text), "%s\n", id);
+	mount_text("etc/hostname", text);
+	(void)snprintf(text, sizeof(text), "127.0.0.1\tlocalhost %s\n"
+	    "::1\tlocalhost ip6-localhost ip6-loopback\n", id);
+	mount_text("etc/hosts", text);
+}
+
+static void
+mount_dev(const char *id)
 {
 	static const char *const nodes[] = { "null", "zero", "full", "random",
 		"urandom", "tty" };
@@ -186,17 +221,13 @@ mount_dev(void)
 		{ "pts/ptmx", "dev/ptmx" },
 	};
 	char source[32], target[32];
-	int fd;
 
 	must(mount("tmpfs", "dev", "tmpfs", M_NOSUID | M_NOEXEC,
 	    "mode=0755,size=64k,nr_inodes=64") == 0, "mount: tmpfs on /dev");
 	for (size_t i = 0; i < SBX_NELEM(nodes); i++) {
 		(void)snprintf(source, sizeof(source), "/dev/%s", nodes[i]);
 		(void)snprintf(target, sizeof(target), "dev/%s", nodes[i]);
-		fd = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-		    0666);
-		must(fd != -1, "a mount point in /dev");
-		(void)close(fd);
+		must(put_new(target, ""), "a mount point in /dev");
 		must(mount(source, target, NULL, M_BIND, NULL) == 0,
 		    "mount: a device of the host");
 	}
@@ -209,6 +240,7 @@ mount_dev(void)
 	    "newinstance,ptmxmode=0666,mode=0620") == 0, "mount: devpts");
 	must(mount("tmpfs", "dev/shm", "tmpfs", M_NOSUID | M_NODEV | M_NOEXEC,
 	    "mode=1777,size=64m") == 0, "mount: tmpfs on /dev/shm");
+	mount_names(id);
 	must(seal("dev", MOUNT_ATTR_RDONLY, 0) &&
 	    seal("dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, AT_RECURSIVE),
 	    "mount_setattr: /dev");
@@ -281,7 +313,7 @@ child(const struct build *b)
 	map_ids(b);
 	mount_root(b);
 	mount_proc();
-	mount_dev();
+	mount_dev(b->id);
 	enter_root();
 	must(sethostname(b->id, strlen(b->id)) == 0, "sethostname");
 	net_up();

@@ -14,6 +14,7 @@ struct event;
 struct event_base;
 
 #define CREATE_S 15		/* a sandbox that is not ready by then is not */
+#define QUIET_MS 30		/* after a create, the next is made ready */
 #define KILL_S 2		/* init answers a kill within 1 s, or is ended */
 #define MAX_WAITING 4		/* requests for the same thing at once */
 #define MAX_UNPACKS_ENGINE 8	/* asked of one init and not answered */
@@ -40,12 +41,14 @@ struct scratch {
 	int dir, trash;			/* dir borrowed, trash owned */
 	pid_t deleter;			/* 0: none runs */
 	bool more;			/* to delete when it ended */
-	unsigned serial;
+	unsigned serial, nspares;
 };
 /* dir: for as long as s lives.  0, SBX_E_SYS. */
 int scratch_open(struct scratch *s, int dir, struct sbx_err *err);
-/* dir/ID/{upper,work,m} for a new sandbox.  0, SBX_E_SYS. */
-int scratch_make(int dir, const char *id, struct sbx_err *err);
+/* dir/ID/{upper,work} for a new sandbox.  0, SBX_E_SYS. */
+int scratch_make(struct scratch *s, const char *id, struct sbx_err *err);
+/* Make one ahead, in a quiet moment; true: there may be one more. */
+bool scratch_spare(struct scratch *s);
 /* Delete it in a child of low priority; at once only its name goes. */
 void scratch_drop(struct scratch *s, const char *name);
 /* A child ended: true when it was the one that deletes. */
@@ -56,7 +59,7 @@ void scratch_collect(struct scratch *s, void (*found)(void *, const char *),
 
 /* --- build.c ---------------------------------------------------------------------- */
 struct build {
-	const char *id;			/* scratch/ID is there */
+	const char *id;			/* scratch/ID is there; cwd is scratch */
 	const struct image *image;
 	int init_fd, channel_fd, null_fd;
 	uid_t uid;
@@ -113,7 +116,7 @@ LIST_HEAD(sandbox_list, sandbox);
 struct engine {
 	struct event_base *base;
 	struct sbx_peer *monitor, *recorder, *proxy;	/* owned, NULL: none */
-	struct event *sigchld;
+	struct event *sigchld, *quiet;	/* owned */
 	int scratch_fd, init_fd, filter_fd, null_fd;	/* owned */
 	struct scratch scratch;
 	uint32_t nofile, nproc;
@@ -155,6 +158,8 @@ void work_find(struct sandbox *sb, const struct sbx_engine_work *q,
 /* --- tables of handlers, one a peer ------------------------------------------------------ */
 extern const struct sbx_dispatch_table engine_from_monitor, engine_from_init,
     engine_from_recorder, engine_from_proxy;
+/* Do soon what can wait for a quiet moment. */
+void engine_quiet(struct engine *e);
 /* A new channel replaces the old one.  fd: owned. */
 void engine_add_peer(struct engine *e, enum sbx_proc proc, int fd);
 

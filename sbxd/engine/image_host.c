@@ -3,8 +3,7 @@
  * /etc the little that programs need.  Nothing of /home, /root, /var, /run.
  *
  * The skeleton is the lowest layer of every sandbox's overlay: directories to
- * mount on, links as the host has them, and generated files.  What guests
- * write to, and what names the sandbox, begins in its upper layer: scratch.c.
+ * mount on, links as the host has them, and generated files.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,10 +22,11 @@ static const struct {
 	const char *path;
 	mode_t mode;
 } dirs[] = {
-	{ "dev", 0755 }, { "etc", 0755 }, { "mnt", 0755 }, { "opt", 0755 },
-	{ "proc", 0555 }, { "root", 0700 }, { "sys", 0555 },
-	{ "usr", 0755 }, { "var", 0755 }, { "var/lib", 0755 },
-	{ "var/tmp", 01777 },
+	{ "dev", 0755 }, { "etc", 0755 }, { "home", 0755 },
+	{ "home/sandbox", 0755 }, { "mnt", 0755 }, { "opt", 0755 },
+	{ "proc", 0555 }, { "root", 0700 }, { "run", 0755 }, { "sys", 0555 },
+	{ "tmp", 01777 }, { "usr", 0755 }, { "var", 0755 },
+	{ "var/lib", 0755 }, { "var/tmp", 01777 },
 };
 static const struct {
 	const char *path, *text;
@@ -36,6 +36,8 @@ static const struct {
 	    "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/bash\n"
 	    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n" },
 	{ "etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n" },
+	/* mounted over: they name the sandbox */
+	{ "etc/hosts", "" }, { "etc/hostname", "" },
 	{ "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n" },
 	{ "etc/resolv.conf", "" },
 	{ "etc/shells", "/bin/sh\n/bin/bash\n" },

@@ -110,6 +110,25 @@ on_sigchld(evutil_socket_t sig, short what, void *arg)
 			sandbox_reaped(e, pid, status);
 }
 
+void
+engine_quiet(struct engine *e)
+{
+	const struct timeval soon = { 0, QUIET_MS * 1000 };
+
+	if (event_add(e->quiet, &soon) == -1)
+		sbx_fatal("out of memory");
+}
+
+static void
+on_quiet(evutil_socket_t fd, short what, void *arg)
+{
+	struct engine *e = arg;
+
+	(void)fd, (void)what;
+	if (scratch_spare(&e->scratch))
+		engine_quiet(e);
+}
+
 static void
 on_leftover(void *arg, const char *id)
 {
@@ -127,7 +146,9 @@ prepare_image(struct engine *e, struct sbx_err *err)
 	SBX_CLEANUP(fd) int skel = -1;
 
 	scratch_drop(&e->scratch, "skel");
-	if (mkdirat(e->scratch_fd, "skel", 0755) == -1 ||
+	/* m: where each sandbox mounts its root, in a namespace of its own */
+	if ((mkdirat(e->scratch_fd, "m", 0755) == -1 && errno != EEXIST) ||
+	    mkdirat(e->scratch_fd, "skel", 0755) == -1 ||
 	    fchmodat(e->scratch_fd, "skel", 0755, 0) == -1 ||
 	    (skel = openat(e->scratch_fd, "skel", O_RDONLY | O_DIRECTORY |
 	    O_CLOEXEC)) == -1)
@@ -160,6 +181,8 @@ prepare(struct engine *e, int channel_fd, bool trap, struct sbx_err *err)
 	if (e->base == NULL || (e->sigchld = evsignal_new(e->base, SIGCHLD,
 	    on_sigchld, e)) == NULL || event_add(e->sigchld, NULL) == -1)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
+	if ((e->quiet = evtimer_new(e->base, on_quiet, e)) == NULL)
+		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
 	e->monitor = sbx_peer_new(e->base, channel_fd, &engine_from_monitor, e,
 	    on_monitor_end);
 	sbx_log_to(to_monitor, e);
@@ -167,6 +190,9 @@ prepare(struct engine *e, int channel_fd, bool trap, struct sbx_err *err)
 	if ((r = sbx_send_hello(e->monitor, 0, &hello, NULL)) < 0)
 		return (sbx_err_set(err, r, "HELLO: %s", sbx_error_name(r)));
 	scratch_collect(&e->scratch, on_leftover, e);
+	/* a child that ended before the handler was there */
+	event_active(e->sigchld, EV_SIGNAL, 1);
+	engine_quiet(e);
 	return (0);
 }
 

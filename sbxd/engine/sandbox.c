@@ -98,7 +98,7 @@ start(struct sandbox *sb, struct sbx_err *err)
 		.uid = geteuid(), .gid = getegid() };
 	int pair[2], r;
 
-	if ((r = scratch_make(e->scratch_fd, sb->id, err)) < 0)
+	if ((r = scratch_make(&e->scratch, sb->id, err)) < 0)
 		return (r);
 	if (sbx_wire_pair(pair) != 0)
 		return (sbx_err_sys(err, "socketpair"));
@@ -200,6 +200,7 @@ sandbox_is_ready(struct sandbox *sb, int listener)
 	(void)event_del(sb->timer);
 	(void)sbx_send_sandbox_ready(sb->e->monitor, sb->create_id, &m, NULL);
 	sb->create_id = 0;
+	engine_quiet(sb->e);
 	sandbox_tell_proxy(sb);
 	return (0);
 }

@@ -12,3 +12,9 @@ bench_journal_SOURCES = tests/bench/bench_journal.c
 bench_journal_CPPFLAGS = $(AM_CPPFLAGS)
 bench_journal_LDADD = libsbx.a
 SBX_BENCHES += bench_journal
+
+noinst_PROGRAMS += bench_engine
+bench_engine_SOURCES = tests/bench/bench_engine.c
+bench_engine_CPPFLAGS = $(AM_CPPFLAGS)
+bench_engine_LDADD = libsbx.a
+SBX_BENCHES += bench_engine

@@ -68,8 +68,9 @@ TESTS += $(FRONT_TESTS)
 EXTRA_DIST += $(FRONT_TESTS) tests/regress/front_monitor.py
 
 # the engine and a sandbox's init, driven by a monitor in python
-TESTS += tests/regress/test_engine.py
-EXTRA_DIST += tests/regress/test_engine.py
+TESTS += tests/regress/test_engine.py tests/regress/test_engine_sandbox.py
+EXTRA_DIST += tests/regress/test_engine.py \
+	tests/regress/test_engine_sandbox.py tests/lib/box.py
 
 # the recorder, with the test as its monitor and engine
 check_PROGRAMS += test_recorder
