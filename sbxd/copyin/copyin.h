@@ -15,6 +15,7 @@
 
 struct copyin {
 	int root;		/* the caller's directory */
+	char root_path[PATH_MAX]; /* where that is on the host, or "" */
 	int src;		/* the source below it; FILE: as root */
 	int out, report;
 	char *buf;		/* of SCAN_MAX + 1, one file's content */
@@ -42,19 +43,26 @@ int out_file(struct copyin *c, int fd, unsigned mode, const char *path,
 /* --- walk.c ----------------------------------------------------------------------- */
 int walk_names(struct copyin *c);
 int walk_list(struct copyin *c, int list_fd);
+/* source: relative to the root. */
 int walk_one(struct copyin *c, const char *source);
 /* Below dir, without leaving it and without following a link. */
 int open_below(int dir, const char *path, uint64_t flags);
+/* Is one of the path's components .git? */
+bool in_git(const char *path);
+/* Why that failed, for a reader who wants to mend it. */
+const char *open_why(int error);
 
 /* --- clean.c -------------------------------------------------------------------------- */
 /* A .git/config without credentials and without what makes git execute or
- * read something: only what is known to be harmless is kept. */
-void clean_git_config(const char *text, size_t len, struct sbx_buf *b);
+ * read something: only what is known to be harmless is kept.  0, or
+ * SBX_E_SYNTAX: git would not read on either; what came before is in b. */
+int clean_git_config(const char *text, size_t len, struct sbx_buf *b);
 
 /* --- refuse.c --------------------------------------------------------------------------- */
-/* A sentence when the file is a secret by its name, or NULL. */
-const char *refuse_name(const char *path);
-/* The same by its content. */
-const char *refuse_content(const char *text, size_t len);
+/* Why a file is refused as a secret, or NULL.  path: in the source.  text:
+ * its content; NULL when it is too large to look into. */
+const char *refuse_file(const char *path, const char *text, size_t len);
+/* The same for a file of .git that git wrote itself. */
+const char *refuse_git_file(const char *text, size_t len);
 
 #endif

@@ -59,25 +59,64 @@ copy_report(struct copyin *c, const char *why, const char *path)
 		(void)copy_fail(c, errno, "the report cannot be written");
 }
 
+/*
+ * The source relative to the root, or NULL: it is outside.  A model names
+ * what it sees on the host, so the root's own path may stand before it.
+ */
+static const char *
+below_root(const struct copyin *c, const char *source)
+{
+	size_t n = strlen(c->root_path);
+
+	if (source[0] != '/')
+		return (source[0] != '\0' ? source : ".");
+	if (n == 0 || strncmp(source, c->root_path, n) != 0 ||
+	    (source[n] != '/' && source[n] != '\0'))
+		return (NULL);
+	source += n;
+	source += strspn(source, "/");
+	return (*source != '\0' ? source : ".");
+}
+
 static int
 run(struct copyin *c, const struct sbx_copyin_start *q, int list_fd)
 {
+	const char *source = below_root(c, q->source);
+	char root[160];
 	int r;
 
+	if (source == NULL)
+		return (copy_fail(c, EXDEV, "it is not below %s, the only "
+		    "directory that this client may copy from",
+		    sbx_vis(root, sizeof(root), c->root_path,
+		    strlen(c->root_path))));
+	if (in_git(source))
+		return (copy_fail(c, EACCES, "it is a part of a repository, "
+		    "which is only copied with its project"));
 	if (q->mode == SBX_COPY_FILE) {
-		r = walk_one(c, q->source);
+		r = walk_one(c, source);
 	} else {
-		c->src = open_below(c->root, q->source[0] != '\0' ?
-		    q->source : ".", O_RDONLY | O_DIRECTORY);
+		c->src = open_below(c->root, source, O_RDONLY | O_DIRECTORY);
 		if (c->src == -1)
-			return (copy_fail(c, errno, "not a directory below "
-			    "the copy root: %s", strerror(errno)));
+			return (copy_fail(c, errno, "%s", open_why(errno)));
 		r = q->mode == SBX_COPY_NAMES ? walk_names(c) :
 		    walk_list(c, list_fd);
 	}
 	if (r == 0)
 		r = out_record(c, SBX_COPY_T_END, 0, "", NULL, 0);
 	return (r);
+}
+
+/* For messages and for below_root() only; nothing is opened by it. */
+static void
+name_root(struct copyin *c)
+{
+	char link[40];
+	ssize_t n;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", c->root);
+	n = readlink(link, c->root_path, sizeof(c->root_path) - 1);
+	c->root_path[n > 0 && c->root_path[0] == '/' ? n : 0] = '\0';
 }
 
 static void
@@ -123,6 +162,7 @@ main(int argc, char **argv)
 	c->report = sbx_steal_fd(&chan.in->fds[3]);
 	c->src = c->root;
 	c->buf = sbx_xcalloc(1, SCAN_MAX + 1);
+	name_root(c);
 	enter(&chan.in->m.copyin_start, &chan, c->root, debug);
 	(void)run(c, &chan.in->m.copyin_start, list_fd);
 	sbx_close(&c->out);	/* a stream without its END is refused there */

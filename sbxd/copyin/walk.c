@@ -4,10 +4,18 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sbxd/copyin/copyin.h"
+
+/* How a file is looked into before it is copied. */
+enum look {
+	LOOK_NONE,	/* packed by git, or for a listing only */
+	LOOK_GIT,	/* texts of git's own */
+	LOOK_ALL,
+};
 
 #define MAX_DEPTH 128
 #define LIST_MAX (64u << 20)
@@ -20,6 +28,60 @@ open_below(int dir, const char *path, uint64_t flags)
 		    RESOLVE_NO_MAGICLINKS };
 
 	return ((int)syscall(SYS_openat2, dir, path, &how, sizeof(how)));
+}
+
+const char *
+open_why(int error)
+{
+	switch (error) {
+	case ENOENT:
+		return ("there is no such file or directory");
+	case EXDEV:
+		return ("it is not below the directory that this client may "
+		    "copy from");
+	case ELOOP:
+		return ("it is, or leads through, a symbolic link");
+	case ENOTDIR:
+		return ("it is not a directory");
+	case EACCES:
+	case EPERM:
+		return ("permission denied");
+	default:
+		return ("it cannot be read");
+	}
+}
+
+/* Relative, without empty components, "." and "..". */
+static bool
+path_good(const char *path)
+{
+	const char *p = path;
+
+	if (strlen(path) > SBX_COPY_MAX_PATH)
+		return (false);
+	for (;;) {
+		size_t n = strcspn(p, "/");
+
+		if (n == 0 || n > NAME_MAX || (n == 1 && p[0] == '.') ||
+		    (n == 2 && p[0] == '.' && p[1] == '.'))
+			return (false);
+		if (p[n] == '\0')
+			return (true);
+		p += n + 1;
+	}
+}
+
+/* What git reads there is not copied as if it were a file of a project. */
+bool
+in_git(const char *path)
+{
+	for (const char *p = path; p != NULL; p = strchr(p, '/')) {
+		p += *p == '/';
+		if (strncasecmp(p, ".git", 4) == 0 &&
+		    (p[4] == '/' || p[4] == '\0'))
+			return (true);
+	}
+	return (false);
 }
 
 /* Does the link's text stay below the source, seen from where it is? */
@@ -63,62 +125,109 @@ copy_link(struct copyin *c, int fd, const char *path)
 	return (out_record(c, SBX_COPY_T_LINK, 0, path, target, (uint64_t)n));
 }
 
-/* A regular file, opened.  Small ones are looked into before a byte leaves;
- * what is in .git is compressed, and is not. */
-static int
-copy_open_file(struct copyin *c, int fd, const struct stat *st,
-    const char *path, bool look)
+/* Fill c->buf from fd: bytes read, at most SCAN_MAX + 1, or -1. */
+static ssize_t
+read_small(struct copyin *c, int fd)
 {
-	uint64_t size = (uint64_t)st->st_size;
-	const char *why = look ? refuse_name(path) : NULL;
 	size_t got = 0;
 	ssize_t n;
 
-	if (why == NULL && look && size <= SCAN_MAX) {
-		while (got <= SCAN_MAX && (n = read(fd, c->buf + got,
-		    SCAN_MAX + 1 - got)) > 0)
-			got += (size_t)n;
-		if (got > SCAN_MAX)
-			return (copy_fail(c, EAGAIN, "a file grew while it was "
-			    "read: try again"));
-		why = refuse_content(c->buf, got);
-		if (why == NULL)
-			return (out_record(c, SBX_COPY_T_FILE, st->st_mode,
-			    path, c->buf, got));
+	while (got <= SCAN_MAX) {
+		n = read(fd, c->buf + got, SCAN_MAX + 1 - got);
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n == -1)
+			return (-1);
+		if (n == 0)
+			break;
+		got += (size_t)n;
 	}
+	return ((ssize_t)got);
+}
+
+static const char *
+refused(const char *path, enum look look, const char *text, size_t len)
+{
+	if (look == LOOK_ALL)
+		return (refuse_file(path, text, len));
+	return (look == LOOK_GIT && text != NULL ?
+	    refuse_git_file(text, len) : NULL);
+}
+
+/*
+ * A regular file, opened: `path` in the source, sent as `name`.  Small ones
+ * are looked into before a byte leaves; the length said first is the length
+ * sent, whatever happens to the file.
+ */
+static int
+copy_open_file(struct copyin *c, int fd, const struct stat *st,
+    const char *path, const char *name, enum look look)
+{
+	const char *why;
+	ssize_t got;
+
+	if (st->st_size > (off_t)SCAN_MAX || look == LOOK_NONE) {
+		why = refused(path, look, NULL, 0);
+		if (why == NULL)
+			return (out_file(c, fd, st->st_mode, name,
+			    (uint64_t)st->st_size));
+		copy_report(c, why, path);
+		return (0);
+	}
+	got = read_small(c, fd);
+	if (got > (ssize_t)SCAN_MAX)
+		return (copy_fail(c, EAGAIN, "a file grew while it was read: "
+		    "try again"));
+	why = got < 0 ? "skipped: it cannot be read" :
+	    refused(path, look, c->buf, (size_t)got);
 	if (why != NULL) {
 		copy_report(c, why, path);
 		return (0);
 	}
-	return (out_file(c, fd, st->st_mode, path, size));
+	return (out_record(c, SBX_COPY_T_FILE, st->st_mode, name, c->buf,
+	    (uint64_t)got));
+}
+
+static const char *
+skip_why(int error)
+{
+	return (error == ENOENT ? "skipped: it is gone" :
+	    error == EACCES || error == EPERM ? "skipped: permission denied" :
+	    error == ELOOP || error == EXDEV ?
+	    "skipped: a symbolic link leads there" :
+	    "skipped: it cannot be read");
 }
 
 static int
-copy_path(struct copyin *c, const char *path, bool look)
+copy_path(struct copyin *c, const char *path, enum look look)
 {
 	int SBX_CLEANUP(fd) at = -1, SBX_CLEANUP(fd) fd = -1;
 	struct stat st;
 
 	at = open_below(c->src, path, O_PATH | O_NOFOLLOW);
 	if (at == -1 || fstat(at, &st) == -1) {
-		copy_report(c, errno == ENOENT ? "skipped: it is gone" :
-		    "skipped: not below the source without a link", path);
+		copy_report(c, skip_why(errno), path);
 		return (0);
 	}
 	if (S_ISLNK(st.st_mode))
 		return (copy_link(c, at, path));
 	if (!S_ISREG(st.st_mode)) {
-		if (!S_ISDIR(st.st_mode))
-			copy_report(c, "skipped: not a regular file", path);
+		copy_report(c, S_ISDIR(st.st_mode) ?
+		    "skipped: a directory, maybe a repository of its own" :
+		    "skipped: not a regular file", path);
 		return (0);
 	}
 	/* opened anew to read; it may be something else by now */
 	fd = open_below(c->src, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-	if (fd == -1 || fstat(fd, &st) == -1 || !S_ISREG(st.st_mode)) {
-		copy_report(c, "skipped: unreadable", path);
+	if (fd == -1) {
+		copy_report(c, skip_why(errno), path);
 		return (0);
 	}
-	return (copy_open_file(c, fd, &st, path, look));
+	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode)) {
+		copy_report(c, "skipped: not a regular file", path);
+		return (0);
+	}
+	return (copy_open_file(c, fd, &st, path, path, look));
 }
 
 /* --- directories ------------------------------------------------------------ */
@@ -193,14 +302,14 @@ visit_name(struct copyin *c, const char *path, bool is_dir)
 		/* absent in a new or unusual repository: nothing is lost */
 		if (fstatat(c->src, ".git/index", &st, AT_SYMLINK_NOFOLLOW) ==
 		    0 &&
-		    copy_path(c, ".git/index", false) != 0)
+		    copy_path(c, ".git/index", LOOK_NONE) != 0)
 			return (-1);
 		return (1);
 	}
 	if (is_dir)
 		return (out_record(c, SBX_COPY_T_DIR, 0, path, NULL, 0));
 	if (strcmp(name, ".gitignore") == 0)
-		return (copy_path(c, path, false));
+		return (copy_path(c, path, LOOK_NONE));
 	return (out_record(c, SBX_COPY_T_FILE, 0, path, NULL, 0));
 }
 
@@ -220,38 +329,60 @@ copy_git_config(struct copyin *c, const char *path)
 	int SBX_CLEANUP(fd) fd = open_below(c->src, path, O_RDONLY |
 	    O_NOFOLLOW | O_NONBLOCK);
 	SBX_CLEANUP_BUF struct sbx_buf b;
-	size_t got = 0;
-	ssize_t n;
+	struct stat st;
+	ssize_t got = -1;
 
 	sbx_buf_init(&b, SCAN_MAX);
-	while (fd != -1 && got < SCAN_MAX && (n = read(fd, c->buf + got,
-	    SCAN_MAX - got)) > 0)
-		got += (size_t)n;
-	clean_git_config(c->buf, got, &b);
+	if (fd != -1 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		got = read_small(c, fd);
+	if (got < 0 || got > (ssize_t)SCAN_MAX) {
+		copy_report(c, "skipped: it cannot be read", path);
+		return (0);
+	}
+	if (clean_git_config(c->buf, (size_t)got, &b) != 0)
+		copy_report(c, "skipped: the rest of it is not in git's syntax",
+		    path);
 	return (out_record(c, SBX_COPY_T_FILE, 0, path, b.data, b.len));
 }
 
-/* The repository itself: history as it is, nothing that git would execute,
- * no credential, no lock of a git that runs on the host now. */
+/*
+ * What of .git is not copied: what git would execute, what belongs to the
+ * host or to other work trees, locks of a git that runs there now.
+ */
+static const struct {
+	const char *path;
+	const char *why;	/* NULL: nobody misses it */
+} git_left_out[] = {
+	{ ".git/hooks", NULL },
+	{ ".git/worktrees", NULL },
+	{ ".git/modules", NULL },
+	{ ".git/config.worktree", NULL },
+	{ ".git/fsmonitor--daemon", NULL },
+	{ ".git/fsmonitor--daemon.ipc", NULL },
+	{ ".git/credentials", "refused: a secret by its name" },
+	{ ".git/objects/info/alternates", "skipped: objects are borrowed from "
+	    "another repository; git repack -a -d makes it complete" },
+};
+
 static int
 visit_git(struct copyin *c, const char *path, bool is_dir)
 {
-	static const char *const left_out[] = { ".git/hooks", ".git/worktrees",
-		".git/modules", ".git/objects/info/alternates",
-		".git/config.worktree", ".git/fsmonitor--daemon",
-		".git/fsmonitor--daemon.ipc", ".git/credentials" };
 	size_t n = strlen(path);
 
-	for (size_t i = 0; i < SBX_NELEM(left_out); i++)
-		if (strcmp(path, left_out[i]) == 0)
+	for (size_t i = 0; i < SBX_NELEM(git_left_out); i++)
+		if (strcmp(path, git_left_out[i].path) == 0) {
+			if (git_left_out[i].why != NULL)
+				copy_report(c, git_left_out[i].why, path);
 			return (1);
+		}
 	if (n > 5 && strcmp(path + n - 5, ".lock") == 0)
 		return (1);
 	if (strcmp(path, ".git/config") == 0)
 		return (copy_git_config(c, path));
 	if (is_dir)
 		return (out_record(c, SBX_COPY_T_DIR, 0, path, NULL, 0));
-	return (copy_path(c, path, false));
+	return (copy_path(c, path, strncmp(path, ".git/objects/", 13) == 0 ||
+	    strcmp(path, ".git/index") == 0 ? LOOK_NONE : LOOK_GIT));
 }
 
 static int
@@ -270,6 +401,24 @@ copy_git(struct copyin *c)
 	return (each_below(c, ".git", 0, visit_git));
 }
 
+/* Safe for a hostile list: a guest made it.  It names what is copied, below
+ * the source in any case, and .git as a whole only. */
+static int
+copy_listed(struct copyin *c, const char *path)
+{
+	if (strcmp(path, ".git") == 0)
+		return (copy_git(c));
+	if (!path_good(path)) {
+		copy_report(c, "skipped: not a plain relative path", path);
+		return (0);
+	}
+	if (in_git(path)) {
+		copy_report(c, "skipped: a part of a repository", path);
+		return (0);
+	}
+	return (copy_path(c, path, LOOK_ALL));
+}
+
 int
 walk_list(struct copyin *c, int list_fd)
 {
@@ -280,31 +429,33 @@ walk_list(struct copyin *c, int list_fd)
 	if (sbx_memfd_read(list_fd, LIST_MAX, &list, &len) != 0 ||
 	    (len > 0 && list[len - 1] != '\0'))
 		return (copy_fail(c, EINVAL, "the list is not usable"));
-	for (char *p = list; r == 0 && p < list + len; p += strlen(p) + 1) {
-		if (strcmp(p, ".git") == 0)
-			r = copy_git(c);
-		else if (*p != '\0')
-			r = copy_path(c, p, true);
-	}
+	for (char *p = list; r == 0 && p < list + len; p += strlen(p) + 1)
+		r = copy_listed(c, p);
 	return (r);
 }
 
 int
 walk_one(struct copyin *c, const char *source)
 {
-	int SBX_CLEANUP(fd) fd = -1;
-	struct stat st;
+	int SBX_CLEANUP(fd) at = -1, SBX_CLEANUP(fd) fd = -1;
 	uint32_t before = c->refused;
+	struct stat st;
 
+	/* first without opening it: a device does things when opened */
+	at = open_below(c->root, source, O_PATH | O_NOFOLLOW);
+	if (at == -1)
+		return (copy_fail(c, errno, "%s", open_why(errno)));
+	if (fstat(at, &st) == -1 || !S_ISREG(st.st_mode))
+		return (copy_fail(c, EINVAL, S_ISDIR(st.st_mode) ?
+		    "it is a directory: copy_project copies those" :
+		    S_ISLNK(st.st_mode) ? "it is a symbolic link" :
+		    "it is not a regular file"));
 	fd = open_below(c->root, source, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
 	if (fd == -1)
-		return (copy_fail(c, errno, errno == EXDEV ?
-		    "it is not below the copy root" : errno == ELOOP ?
-		    "it is, or leads through, a symbolic link" : "%s",
-		    strerror(errno)));
+		return (copy_fail(c, errno, "%s", open_why(errno)));
 	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))
 		return (copy_fail(c, EINVAL, "it is not a regular file"));
-	if (copy_open_file(c, fd, &st, base(source), true) != 0)
+	if (copy_open_file(c, fd, &st, source, base(source), LOOK_ALL) != 0)
 		return (-1);
 	if (c->refused > before) {
 		/* the stream ends well, with nothing in it */

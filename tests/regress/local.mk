@@ -81,3 +81,7 @@ test_recorder_CPPFLAGS = $(AM_CPPFLAGS)
 test_recorder_LDADD = libsbx.a
 TESTS += tests/regress/test_recorder.py
 EXTRA_DIST += tests/regress/test_recorder.py
+
+# copies from the host, with the test as monitor and reader
+TESTS += tests/regress/test_copyin.py
+EXTRA_DIST += tests/regress/test_copyin.py
