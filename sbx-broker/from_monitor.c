@@ -9,8 +9,8 @@
 static int
 on_ping(struct sbx_peer *p, struct sbx_in *in)
 {
-	return sbx_send_pong(p, in->hdr.id, &(struct sbx_pong){
-	    .healthy = 1, .state = "keys=0" }, NULL);
+	return (sbx_send_pong(p, in->hdr.id, &(struct sbx_pong){
+	    .healthy = 1, .state = "keys=0" }, NULL));
 }
 
 static int
@@ -21,7 +21,7 @@ on_shutdown(struct sbx_peer *p, struct sbx_in *in)
 	(void)in;
 	if (event_base_loopbreak(k->base) < 0)
 		sbx_fatal("the event loop cannot be left");
-	return 0;
+	return (0);
 }
 
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {

@@ -66,17 +66,17 @@ prepare(struct broker *k, int fd, bool trap, struct sbx_err *err)
 	int r;
 
 	if ((k->base = event_base_new()) == NULL)
-		return sbx_err_set(err, SBX_E_SYS, "no event loop");
+		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
 	r = sbx_privs_enter(SBX_PROC_BROKER, &args, &hello.features, err);
 	if (r < 0)
-		return r;
+		return (r);
 	k->monitor = sbx_peer_new(k->base, fd, &broker_from_monitor, k,
 	    on_monitor_end);
 	if (k->monitor == NULL)
-		return sbx_err_set(err, SBX_E_SYS, "no channel to the monitor");
+		return (sbx_err_set(err, SBX_E_SYS, "no channel to the monitor"));
 	sbx_log_to(to_monitor, k);
 	r = sbx_send_hello(k->monitor, 0, &hello, NULL);
-	return r < 0 ? sbx_err_set(err, r, "HELLO: %s", sbx_error_name(r)) : 0;
+	return (r < 0 ? sbx_err_set(err, r, "HELLO: %s", sbx_error_name(r)) : 0);
 }
 
 int
@@ -94,7 +94,7 @@ main(int argc, char **argv)
 
 	sbx_accepts_print(argc, argv, tables, lists);
 	if (argc > 1 && !debug)
-		return 1;
+		return (1);
 	sbx_privs_early();
 	sbx_log_init("sbx-broker", debug ? SBX_LOG_DEBUG : SBX_LOG_INFO);
 	sbx_chan_init(&c, CHANNEL_FD, SBX_PROC_BROKER, SBX_PROC_MONITOR);
@@ -111,5 +111,5 @@ main(int argc, char **argv)
 		(void)sbx_peer_flush(k->monitor, 200); /* or it is gone */
 	sbx_peer_free(k->monitor);
 	event_base_free(k->base);
-	return k->exit_code;
+	return (k->exit_code);
 }

@@ -24,9 +24,9 @@ chain_maker_init(struct chain_maker *m)
 	/* the first call looks for a time zone file, which the cage refuses */
 	(void)gmtime_r(&zero, &tm);
 	if (m->sha256 == NULL || m->ctx == NULL)
-		return SBX_E_SYS;
-	return EVP_DigestInit_ex2(m->ctx, m->sha256, NULL) == 1 ? 0 :
-	    SBX_E_SYS;
+		return (SBX_E_SYS);
+	return (EVP_DigestInit_ex2(m->ctx, m->sha256, NULL) == 1 ? 0 :
+	    SBX_E_SYS);
 }
 
 void
@@ -108,8 +108,8 @@ add_wall(struct chain_maker *m, struct sbx_buf *b)
 static bool
 may_hold_secret(const char *s, size_t len)
 {
-	return len >= SECRET_MIN || memchr(s, '=', len) != NULL ||
-	    memchr(s, ':', len) != NULL;
+	return (len >= SECRET_MIN || memchr(s, '=', len) != NULL ||
+	    memchr(s, ':', len) != NULL);
 }
 
 /*
@@ -191,11 +191,11 @@ chain_add(struct chain_maker *m, struct chain *c, const struct record *r,
 	if (b->overflow) {
 		b->overflow = false;
 		b->len = start;
-		return SBX_E_LIMIT;
+		return (SBX_E_LIMIT);
 	}
 	chain_hash(m, b->data + start, b->len - start - 1, c->hash);
 	c->seq++;
-	return 0;
+	return (0);
 }
 
 static bool
@@ -208,7 +208,7 @@ plain_key(const char *key)
 	    (key[n] >= '0' && key[n] <= '9') || key[n] == '_' ||
 	    key[n] == '-' || key[n] == '.')
 		n++;
-	return n > 0 && n <= KEY_MAX && key[n] == '\0';
+	return (n > 0 && n <= KEY_MAX && key[n] == '\0');
 }
 
 int
@@ -218,7 +218,7 @@ chain_check_fields(const struct sbx_strs *fields)
 	size_t n = 0, i;
 
 	if (fields->count > 2 * SBX_NELEM(keys))
-		return SBX_E_DECODE;
+		return (SBX_E_DECODE);
 	while ((s = sbx_strs_next(fields, s)) != NULL) {
 		if (key != NULL) {
 			key = NULL;	/* s is its value */
@@ -226,12 +226,12 @@ chain_check_fields(const struct sbx_strs *fields)
 		}
 		key = s;
 		if (!plain_key(key))
-			return SBX_E_DECODE;
+			return (SBX_E_DECODE);
 		/* a member twice would make the line no JSON for a reader */
 		for (i = 0; i < n; i++)
 			if (strcmp(keys[i], key) == 0)
-				return SBX_E_DECODE;
+				return (SBX_E_DECODE);
 		keys[n++] = key;
 	}
-	return 0;
+	return (0);
 }

@@ -56,8 +56,8 @@ send_answer(struct writer *w, const struct answer *a)
 		reason_text(a->sys_errno, reason, sizeof(reason));
 		done.reason = reason;
 	}
-	return sbx_wire_send(sbx_peer_fd(w->peer), SBX_PROC_JOURNALD,
-	    SBX_MSG_JOURNAL_DONE, a->id, &done, NULL, MSG_DONTWAIT);
+	return (sbx_wire_send(sbx_peer_fd(w->peer), SBX_PROC_JOURNALD,
+	    SBX_MSG_JOURNAL_DONE, a->id, &done, NULL, MSG_DONTWAIT));
 }
 
 /*
@@ -339,8 +339,8 @@ wants_sync(const struct journald *j, size_t n)
 	for (i = 0; i < n; i++)
 		if (j->pending[i].durable ||
 		    j->pending[i].kind != PENDING_OTHERS)
-			return true;
-	return false;
+			return (true);
+	return (false);
 }
 
 static int
@@ -357,7 +357,7 @@ sync_file(struct journald *j)
 		j->bad_file = true;
 		set_unable(j, j->store.sys_errno);
 	}
-	return r;
+	return (r);
 }
 
 static void
@@ -564,7 +564,7 @@ commit_init(struct journald *j, struct sbx_err *err)
 	    j->retry_ev == NULL || j->checkpoint_ev == NULL ||
 	    event_priority_set(j->commit_ev, 2) < 0 ||
 	    event_add(j->checkpoint_ev, &minute) < 0)
-		return sbx_err_set(err, SBX_E_SYS, "no events");
+		return (sbx_err_set(err, SBX_E_SYS, "no events"));
 	j->able = true;
 	if (store_room(&j->store, RETRY_ROOM) < 0)
 		set_unable(j, j->store.sys_errno);
@@ -572,7 +572,7 @@ commit_init(struct journald *j, struct sbx_err *err)
 		commit_own(j);
 	if (j->able)
 		checkpoint(j);
-	return 0;
+	return (0);
 }
 
 void
@@ -599,9 +599,9 @@ writer_init(struct writer *w, struct journald *j, struct sbx_peer *p)
 	w->writable = event_new(j->base, sbx_peer_fd(p), EV_WRITE, on_writable,
 	    w);
 	if (w->writable == NULL)
-		return SBX_E_SYS;
+		return (SBX_E_SYS);
 	w->answers = sbx_xcalloc(WRITER_ANSWERS, sizeof(*w->answers));
-	return 0;
+	return (0);
 }
 
 void

@@ -12,8 +12,8 @@ on_ping(struct sbx_peer *p, struct sbx_in *in)
 
 	(void)snprintf(state, sizeof(state), "seq=%" PRIu64 " file=%u",
 	    j->chain.seq, j->store.number);
-	return sbx_send_pong(p, in->hdr.id, &(struct sbx_pong){
-	    .healthy = j->able, .state = state }, NULL);
+	return (sbx_send_pong(p, in->hdr.id, &(struct sbx_pong){
+	    .healthy = j->able, .state = state }, NULL));
 }
 
 static int
@@ -24,7 +24,7 @@ on_shutdown(struct sbx_peer *p, struct sbx_in *in)
 	(void)in;
 	/* main() commits what is pending after the loop */
 	(void)event_base_loopbreak(j->base);
-	return 0;
+	return (0);
 }
 
 /* Only the monitor can bring a writer, so a channel's name is its word. */
@@ -33,8 +33,8 @@ on_introduce(struct sbx_peer *p, struct sbx_in *in)
 {
 	struct journald *j = sbx_peer_ctx(p);
 
-	return journald_add_writer(j, (enum sbx_proc)in->m.introduce.peer,
-	    sbx_steal_fd(&in->fds[0]));
+	return (journald_add_writer(j, (enum sbx_proc)in->m.introduce.peer,
+	    sbx_steal_fd(&in->fds[0])));
 }
 
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {

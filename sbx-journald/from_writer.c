@@ -11,9 +11,9 @@
 static enum writer_slot
 slot_of(enum sbx_proc proc)
 {
-	return proc == SBX_PROC_PROXY ? WRITER_PROXY :
+	return (proc == SBX_PROC_PROXY ? WRITER_PROXY :
 	    proc == SBX_PROC_BROKER ? WRITER_BROKER :
-	    proc == SBX_PROC_MONITOR ? WRITER_MONITOR : WRITER_MAX;
+	    proc == SBX_PROC_MONITOR ? WRITER_MONITOR : WRITER_MAX);
 }
 
 /*
@@ -35,9 +35,9 @@ journald_on_append(struct sbx_peer *p, struct sbx_in *in)
 
 	if ((a->flags & ~(SBX_JOURNAL_DURABLE | SBX_JOURNAL_RESERVED)) != 0 ||
 	    chain_check_fields(&a->fields) < 0)
-		return SBX_E_DECODE;
+		return (SBX_E_DECODE);
 	commit_append(j, &j->writers[slot_of(proc)], in->hdr.id, a->flags, &r);
-	return 0;
+	return (0);
 }
 
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
@@ -87,18 +87,18 @@ journald_add_writer(struct journald *j, enum sbx_proc proc, int fd)
 
 	if (slot != WRITER_PROXY && slot != WRITER_BROKER) {
 		sbx_close(&fd);
-		return SBX_E_RANGE;
+		return (SBX_E_RANGE);
 	}
 	end_writer(j, slot);
 	p = sbx_peer_new(j->base, fd, table, j, on_end);
 	if (p == NULL)
-		return SBX_E_SYS;
+		return (SBX_E_SYS);
 	r = writer_init(&j->writers[slot], j, p);
 	if (r < 0) {
 		writer_clear(&j->writers[slot]);
 		sbx_peer_free(p);
 	}
-	return r;
+	return (r);
 }
 
 void

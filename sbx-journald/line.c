@@ -26,13 +26,13 @@ journal_name_number(const char *name)
 	uint64_t n;
 
 	if (strlen(name) != strlen("journal.000000.jsonl"))
-		return 0;
+		return (0);
 	memcpy(digits, name + strlen("journal."), 6);
 	digits[6] = '\0';
 	if (sbx_parse_u64(digits, 1, JOURNAL_NUMBER_MAX, &n) < 0)
-		return 0;
+		return (0);
 	(void)snprintf(again, sizeof(again), JOURNAL_NAME_FMT, (unsigned)n);
-	return strcmp(again, name) == 0 ? (unsigned)n : 0;
+	return (strcmp(again, name) == 0 ? (unsigned)n : 0);
 }
 
 int
@@ -44,7 +44,7 @@ journal_line_head(const char *line, size_t len, uint64_t *ret_seq,
 	size_t at = sizeof(seq) - 1, n = 0;
 
 	if (len < at || memcmp(line, seq, at) != 0)
-		return SBX_E_SYNTAX;
+		return (SBX_E_SYNTAX);
 	while (at + n < len && n < sizeof(digits) - 1 && line[at + n] >= '0' &&
 	    line[at + n] <= '9')
 		n++;
@@ -53,14 +53,14 @@ journal_line_head(const char *line, size_t len, uint64_t *ret_seq,
 	at += n;
 	if (sbx_parse_u64(digits, 1, INT64_MAX, ret_seq) < 0 ||
 	    digits[0] == '0')
-		return SBX_E_SYNTAX;
+		return (SBX_E_SYNTAX);
 	if (len - at < sizeof(prev) - 1 + JOURNAL_HASH_HEX ||
 	    memcmp(line + at, prev, sizeof(prev) - 1) != 0)
-		return SBX_E_SYNTAX;
+		return (SBX_E_SYNTAX);
 	at += sizeof(prev) - 1;
 	memcpy(ret_prev, line + at, JOURNAL_HASH_HEX);
 	ret_prev[JOURNAL_HASH_HEX] = '\0';
 	if (!sbx_is_hex(ret_prev, JOURNAL_HASH_HEX))
-		return SBX_E_SYNTAX;
-	return sbx_json_scan(line, len, JOURNAL_LINE_MAX, 2, NULL);
+		return (SBX_E_SYNTAX);
+	return (sbx_json_scan(line, len, JOURNAL_LINE_MAX, 2, NULL));
 }

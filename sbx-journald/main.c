@@ -66,7 +66,7 @@ on_monitor_end(struct sbx_peer *p, int error)
 static uint64_t
 clamp(uint64_t v, uint64_t min, uint64_t max)
 {
-	return v < min ? min : v > max ? max : v;
+	return (v < min ? min : v > max ? max : v);
 }
 
 /* Receive JOURNALD_START and open the journal with what it brings. */
@@ -79,18 +79,18 @@ start(struct journald *j, struct sbx_chan *c, struct sbx_err *err)
 
 	r = sbx_chan_recv(c, START_TIMEOUT_MS);
 	if (r < 0 || !sbx_accepts(&start_list, c->in->hdr.type))
-		return sbx_err_set(err, r < 0 ? r : SBX_E_STATE,
+		return (sbx_err_set(err, r < 0 ? r : SBX_E_STATE,
 		    "no JOURNALD_START: %s",
-		    sbx_error_name(r < 0 ? r : SBX_E_STATE));
+		    sbx_error_name(r < 0 ? r : SBX_E_STATE)));
 	m = &c->in->m.journald_start;
 	if (chain_maker_init(&j->maker) < 0)
-		return sbx_err_set(err, SBX_E_SYS, "libcrypto has no SHA-256");
+		return (sbx_err_set(err, SBX_E_SYS, "libcrypto has no SHA-256"));
 	outlet_init(&j->outlet, m->to_stdout != 0);
 	r = store_open(&j->store, sbx_steal_fd(&c->in->fds[0]),
 	    clamp(m->rotate_bytes, ROTATE_MIN, ROTATE_MAX),
 	    clamp(m->reserve_bytes, 0, RESERVE_MAX), &j->maker, &tail, err);
 	if (r < 0)
-		return r;
+		return (r);
 	j->chain = tail.chain;
 	j->end_line = tail.open_line;
 	j->mismatch = tail.mismatch;
@@ -98,7 +98,7 @@ start(struct journald *j, struct sbx_chan *c, struct sbx_err *err)
 	j->ntorn = tail.ntorn;
 	j->open_why = j->store.fresh && tail.chain.seq == 0 ? "created" :
 	    "started";
-	return 0;
+	return (0);
 }
 
 /* The loop's objects, and the cage around them.  fd: owned. */
@@ -115,23 +115,23 @@ prepare(struct journald *j, int fd, bool trap, struct sbx_err *err)
 	j->base = event_base_new();
 	/* reading comes before committing: see commit.c */
 	if (j->base == NULL || event_base_priority_init(j->base, 3) < 0)
-		return sbx_err_set(err, SBX_E_SYS, "no event loop");
+		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
 	r = sbx_privs_enter(SBX_PROC_JOURNALD, &args, &features, err);
 	if (r == 0)
 		r = commit_init(j, err);
 	if (r < 0)
-		return r;
+		return (r);
 	p = sbx_peer_new(j->base, fd, &journald_from_monitor, j,
 	    on_monitor_end);
 	if (p == NULL || writer_init(&j->writers[WRITER_MONITOR], j, p) < 0)
-		return sbx_err_set(err, SBX_E_SYS, "no channel to the monitor");
+		return (sbx_err_set(err, SBX_E_SYS, "no channel to the monitor"));
 	sbx_log_to(to_monitor, j);
 	r = sbx_send_hello(p, 0, &(struct sbx_hello){
 	    .version = PACKAGE_VERSION, .pid = (uint32_t)getpid(),
 	    .features = features }, NULL);
 	if (r == 0 && !j->able)
 		commit_tell_state(j);
-	return r;
+	return (r);
 }
 
 int
@@ -150,7 +150,7 @@ main(int argc, char **argv)
 	sbx_accepts_print(argc, argv, tables, lists);
 	trap = argc == 2 && strncmp(argv[1], "-d", 2) == 0;
 	if (argc > 2 || (argc == 2 && !trap))
-		return 1;
+		return (1);
 	sbx_privs_early();
 	sbx_log_init("sbx-journald", trap ? SBX_LOG_DEBUG : SBX_LOG_INFO);
 	sbx_chan_init(&c, CHANNEL_FD, SBX_PROC_JOURNALD, SBX_PROC_MONITOR);
@@ -174,5 +174,5 @@ main(int argc, char **argv)
 	outlet_clear(&j->outlet);
 	store_clear(&j->store);
 	chain_maker_clear(&j->maker);
-	return j->exit_code;
+	return (j->exit_code);
 }

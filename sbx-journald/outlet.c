@@ -49,10 +49,10 @@ stdout_takes(const char *p, size_t n, size_t *ret_done)
 	ssize_t w;
 
 	if (poll(&pfd, 1, 0) != 1 || (pfd.revents & POLLOUT) == 0)
-		return false;
+		return (false);
 	w = write(STDOUT_FILENO, p, n < PIECE ? n : PIECE);
 	*ret_done = w > 0 ? (size_t)w : 0;
-	return w > 0;
+	return (w > 0);
 }
 
 /*

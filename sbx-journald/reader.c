@@ -30,11 +30,11 @@ find_range(int dir_fd, unsigned *ret_first, unsigned *ret_last)
 	*ret_first = *ret_last = 0;
 	fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return SBX_E_SYS;
+		return (SBX_E_SYS);
 	dir = fdopendir(fd);
 	if (dir == NULL) {
 		sbx_close(&fd);
-		return SBX_E_SYS;
+		return (SBX_E_SYS);
 	}
 	while ((de = readdir(dir)) != NULL) {
 		n = journal_name_number(de->d_name);
@@ -44,7 +44,7 @@ find_range(int dir_fd, unsigned *ret_first, unsigned *ret_last)
 			*ret_first = n;
 	}
 	(void)closedir(dir);
-	return 0;
+	return (0);
 }
 
 static void
@@ -64,21 +64,21 @@ map_again(struct journal_reader *r, struct sbx_err *err)
 	void *p;
 
 	if (fstat(r->fd, &st) < 0)
-		return sbx_err_sys(err, "fstat of journal file %u", r->number);
+		return (sbx_err_sys(err, "fstat of journal file %u", r->number));
 	if ((size_t)st.st_size == r->mapped)
-		return 0;
+		return (0);
 	unmap(r);
 	if (st.st_size == 0)
-		return 0;
+		return (0);
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, r->fd, 0);
 	if (p == MAP_FAILED)
-		return sbx_err_sys(err, "mmap of journal file %u", r->number);
+		return (sbx_err_sys(err, "mmap of journal file %u", r->number));
 	r->map = p;
 	r->mapped = (size_t)st.st_size;
 	/* it was cut while we read: what comes next is not known to us */
 	if (r->at > r->mapped)
 		r->at = r->mapped;
-	return 0;
+	return (0);
 }
 
 static int
@@ -92,19 +92,19 @@ use_number(struct journal_reader *r, unsigned number, struct sbx_err *err)
 	fd = openat(r->dir_fd, name,
 	    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0 && errno == ENOENT)
-		return sbx_err_set(err, SBX_E_NOENT, "%s is missing", name);
+		return (sbx_err_set(err, SBX_E_NOENT, "%s is missing", name));
 	if (fd < 0)
-		return sbx_err_sys(err, "opening %s", name);
+		return (sbx_err_sys(err, "opening %s", name));
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
 		sbx_close(&fd);
-		return sbx_err_set(err, SBX_E_SYS, "%s is no file", name);
+		return (sbx_err_set(err, SBX_E_SYS, "%s is no file", name));
 	}
 	unmap(r);
 	sbx_close(&r->fd);
 	r->fd = fd;
 	r->number = number;
 	r->at = 0;
-	return map_again(r, err);
+	return (map_again(r, err));
 }
 
 /*
@@ -118,10 +118,10 @@ go_on(const struct journal_reader *r, unsigned last)
 	struct stat st;
 
 	if (r->number + 1 != last)
-		return r->number < last;
+		return (r->number < last);
 	(void)snprintf(name, sizeof(name), JOURNAL_NAME_FMT, last);
-	return fstatat(r->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    st.st_size > 0;
+	return (fstatat(r->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    st.st_size > 0);
 }
 
 int
@@ -144,10 +144,10 @@ journal_open(const char *dir, struct journal_reader **ret_reader,
 		res = use_number(r, r->first, err);
 	if (res < 0) {
 		journal_close(r);
-		return res;
+		return (res);
 	}
 	*ret_reader = r;
-	return 0;
+	return (0);
 }
 
 void
@@ -173,16 +173,16 @@ journal_next(struct journal_reader *r, struct journal_line *ret_line,
 	if (r->at >= r->mapped) {
 		res = find_range(r->dir_fd, &first, &last);
 		if (res < 0)
-			return sbx_err_sys(err, "reading the journal");
+			return (sbx_err_sys(err, "reading the journal"));
 		/* the file first: a newer one is made after its last line */
 		res = map_again(r, err);
 		if (res < 0)
-			return res;
+			return (res);
 		if (r->at >= r->mapped) {
 			if (!go_on(r, last))
-				return SBX_E_AGAIN;
+				return (SBX_E_AGAIN);
 			res = use_number(r, r->number + 1, err);
-			return res < 0 ? res : journal_next(r, ret_line, err);
+			return (res < 0 ? res : journal_next(r, ret_line, err));
 		}
 	}
 	left = r->mapped - r->at;
@@ -193,7 +193,7 @@ journal_next(struct journal_reader *r, struct journal_line *ret_line,
 		.ended = nl != NULL,
 	};
 	r->at += ret_line->len + ret_line->ended;
-	return 0;
+	return (0);
 }
 
 /* Step back over at most n lines of the current file; returns how many. */
@@ -211,7 +211,7 @@ back_lines(struct journal_reader *r, uint64_t n)
 		r->at = nl == NULL ? 0 : (size_t)(nl - r->map) + 1;
 		done++;
 	}
-	return done;
+	return (done);
 }
 
 int
@@ -221,14 +221,14 @@ journal_seek_last(struct journal_reader *r, uint64_t n, struct sbx_err *err)
 	int res;
 
 	if (find_range(r->dir_fd, &r->first, &last) < 0)
-		return sbx_err_sys(err, "reading the journal");
+		return (sbx_err_sys(err, "reading the journal"));
 	for (;;) {
 		res = use_number(r, last, err);
 		if (res < 0)
-			return res;
+			return (res);
 		n -= back_lines(r, n);
 		if (n == 0 || last <= r->first)
-			return 0;
+			return (0);
 		last--;
 	}
 }

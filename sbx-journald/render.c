@@ -34,24 +34,24 @@ is_record(struct json_object *all)
 		if (i == SBX_NELEM(members) ||
 		    strcmp(name, members[i].name) != 0 ||
 		    !json_object_is_type(value, members[i].type))
-			return false;
+			return (false);
 		i++;
 	}
 	if (i != SBX_NELEM(members))
-		return false;
+		return (false);
 	json_object_object_foreach(json_object_object_get(all, "fields"), key,
 	    field) {
 		(void)key;
 		if (!json_object_is_type(field, json_type_string))
-			return false;
+			return (false);
 	}
-	return true;
+	return (true);
 }
 
 static const char *
 text_of(struct json_object *all, const char *name)
 {
-	return json_object_get_string(json_object_object_get(all, name));
+	return (json_object_get_string(json_object_object_get(all, name)));
 }
 
 int
@@ -62,15 +62,15 @@ journal_parse(const char *text, size_t len, struct journal_record *ret_rec)
 
 	*ret_rec = (struct journal_record){ 0 };
 	if (journal_line_head(text, len, &ret_rec->seq, ret_rec->prev) < 0)
-		return SBX_E_SYNTAX;
+		return (SBX_E_SYNTAX);
 	tok = json_tokener_new_ex(4);
 	if (tok == NULL)
-		return SBX_E_SYNTAX;
+		return (SBX_E_SYNTAX);
 	all = json_tokener_parse_ex(tok, text, (int)len);
 	json_tokener_free(tok);
 	if (!json_object_is_type(all, json_type_object) || !is_record(all)) {
 		json_object_put(all);
-		return SBX_E_SYNTAX;
+		return (SBX_E_SYNTAX);
 	}
 	ret_rec->all = all;
 	ret_rec->mono_ns = json_object_get_uint64(
@@ -85,7 +85,7 @@ journal_parse(const char *text, size_t len, struct journal_record *ret_rec)
 	ret_rec->code = json_object_get_int64(
 	    json_object_object_get(all, "code"));
 	ret_rec->fields = json_object_object_get(all, "fields");
-	return 0;
+	return (0);
 }
 
 void
@@ -100,8 +100,8 @@ journal_field(const struct journal_record *rec, const char *key)
 {
 	struct json_object *o;
 
-	return json_object_object_get_ex(rec->fields, key, &o) ?
-	    json_object_get_string(o) : NULL;
+	return (json_object_object_get_ex(rec->fields, key, &o) ?
+	    json_object_get_string(o) : NULL);
 }
 
 bool
@@ -110,12 +110,12 @@ journal_matches(const struct journal_filter *f,
 {
 	if (f->container != NULL && strncmp(rec->container, f->container,
 	    strlen(f->container)) != 0)
-		return false;
+		return (false);
 	if (f->run != NULL && strcmp(rec->run, f->run) != 0)
-		return false;
+		return (false);
 	if (f->op != NULL && strcmp(rec->op, f->op) != 0)
-		return false;
-	return f->since == NULL || strcmp(rec->wall, f->since) >= 0;
+		return (false);
+	return (f->since == NULL || strcmp(rec->wall, f->since) >= 0);
 }
 
 /* Printable ASCII without blanks and quotes needs none. */
@@ -127,15 +127,15 @@ is_plain(const char *s, size_t len)
 	for (i = 0; i < len; i++)
 		if (s[i] <= ' ' || s[i] >= 0x7f || s[i] == '"' ||
 		    s[i] == '\\' || s[i] == '=')
-			return false;
-	return len > 0;
+			return (false);
+	return (len > 0);
 }
 
 static int
 add_text(struct sbx_buf *b, const char *s, size_t len)
 {
-	return is_plain(s, len) ? sbx_buf_add(b, s, len) :
-	    sbx_json_str(b, s, len, NULL);
+	return (is_plain(s, len) ? sbx_buf_add(b, s, len) :
+	    sbx_json_str(b, s, len, NULL));
 }
 
 /* " name=text", nothing for an empty text. */
@@ -177,5 +177,5 @@ journal_render(const struct journal_record *rec, struct sbx_buf *b)
 		(void)add_text(b, json_object_get_string(text),
 		    (size_t)json_object_get_string_len(text));
 	}
-	return b->overflow ? SBX_E_LIMIT : 0;
+	return (b->overflow ? SBX_E_LIMIT : 0);
 }

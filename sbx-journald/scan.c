@@ -19,7 +19,7 @@ line_back(struct back *b, const char **ret_line, size_t *ret_len)
 	size_t start, end = b->end;
 
 	if (end == 0)
-		return false;
+		return (false);
 	if (b->text[end - 1] == '\n')
 		end--;
 	nl = end == 0 ? NULL : memrchr(b->text, '\n', end);
@@ -27,7 +27,7 @@ line_back(struct back *b, const char **ret_line, size_t *ret_len)
 	*ret_line = b->text + start;
 	*ret_len = end - start;
 	b->end = start;
-	return true;
+	return (true);
 }
 
 /*
@@ -50,10 +50,10 @@ find_end(struct back *b, struct chain_maker *m, struct tail *tail,
 			chain_hash(m, line, len, tail->chain.hash);
 		if (!good || open_line) {
 			if (tail->ntorn == SCAN_TORN_MAX)
-				return sbx_err_set(err, SBX_E_LIMIT, "the last "
+				return (sbx_err_set(err, SBX_E_LIMIT, "the last "
 				    "%u lines of the newest file are no "
 				    "records: move it away by hand",
-				    SCAN_TORN_MAX);
+				    SCAN_TORN_MAX));
 			t = &tail->torn[tail->ntorn++];
 			t->offset = (uint64_t)(line - b->text);
 			t->length = len;
@@ -62,10 +62,10 @@ find_end(struct back *b, struct chain_maker *m, struct tail *tail,
 		open_line = false;
 		tail->any = good;
 		if (good)
-			return 0;
+			return (0);
 	}
 	tail->chain.seq = 0;
-	return 0;
+	return (0);
 }
 
 /* Does the last record continue the line before it? */
@@ -79,13 +79,13 @@ follows(struct back *b, struct chain_maker *m, uint64_t seq, const char *prev)
 	size_t len;
 
 	if (!line_back(b, &line, &len))
-		return true;	/* the file before this one is not read */
+		return (true);	/* the file before this one is not read */
 	chain_hash(m, line, len, hash);
 	journal_hex(hash, hex);
 	if (strcmp(hex, prev) != 0)
-		return false;
-	return journal_line_head(line, len, &before, unused) < 0 ||
-	    before + 1 == seq;
+		return (false);
+	return (journal_line_head(line, len, &before, unused) < 0 ||
+	    before + 1 == seq);
 }
 
 static void
@@ -114,13 +114,13 @@ scan_tail(int fd, unsigned number, struct chain_maker *m,
 
 	memset(ret_tail, 0, sizeof(*ret_tail));
 	if (fstat(fd, &st) < 0)
-		return sbx_err_sys(err, "fstat of a journal file");
+		return (sbx_err_sys(err, "fstat of a journal file"));
 	if (st.st_size == 0)
-		return 0;
+		return (0);
 	/* only the pages at the end are touched */
 	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (map == MAP_FAILED)
-		return sbx_err_sys(err, "mmap of a journal file");
+		return (sbx_err_sys(err, "mmap of a journal file"));
 	b.text = map;
 	b.end = (size_t)st.st_size;
 	ret_tail->open_line = b.text[b.end - 1] != '\n';
@@ -131,5 +131,5 @@ scan_tail(int fd, unsigned number, struct chain_maker *m,
 	for (i = 0; i < ret_tail->ntorn; i++)
 		ret_tail->torn[i].file = number;
 	(void)munmap(map, (size_t)st.st_size);
-	return r;
+	return (r);
 }

@@ -19,7 +19,7 @@ static int
 failed(struct store *s)
 {
 	s->sys_errno = errno;
-	return SBX_E_SYS;
+	return (SBX_E_SYS);
 }
 
 /*
@@ -32,9 +32,9 @@ give_to_owner(struct store *s, int fd)
 	struct stat dir;
 
 	if (geteuid() != 0)
-		return 0;
-	return fstat(s->dir_fd, &dir) == 0 &&
-	    fchown(fd, dir.st_uid, dir.st_gid) == 0 ? 0 : SBX_E_SYS;
+		return (0);
+	return (fstat(s->dir_fd, &dir) == 0 &&
+	    fchown(fd, dir.st_uid, dir.st_gid) == 0 ? 0 : SBX_E_SYS);
 }
 
 /* One journald a directory: two would fork the chain. */
@@ -47,16 +47,16 @@ take_lock(struct store *s, struct sbx_err *err)
 	s->lock_fd = openat(s->dir_fd, "lock",
 	    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (s->lock_fd < 0 || give_to_owner(s, s->lock_fd) < 0)
-		return sbx_err_sys(err, "opening the journal's lock");
+		return (sbx_err_sys(err, "opening the journal's lock"));
 	for (i = 0; i < LOCK_TRIES; i++) {
 		if (flock(s->lock_fd, LOCK_EX | LOCK_NB) == 0)
-			return 0;
+			return (0);
 		if (errno != EWOULDBLOCK && errno != EINTR)
-			return sbx_err_sys(err, "locking the journal");
+			return (sbx_err_sys(err, "locking the journal"));
 		(void)nanosleep(&pause, NULL);
 	}
-	return sbx_err_set(err, SBX_E_EXISTS,
-	    "another sbx-journald has this journal");
+	return (sbx_err_set(err, SBX_E_EXISTS,
+	    "another sbx-journald has this journal"));
 }
 
 /*
@@ -76,7 +76,7 @@ find_numbers(struct store *s, unsigned *ret_newest, unsigned *ret_before,
 	fd = openat(s->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || (dir = fdopendir(fd)) == NULL) {
 		sbx_close(&fd);
-		return sbx_err_sys(err, "reading the journal directory");
+		return (sbx_err_sys(err, "reading the journal directory"));
 	}
 	while ((de = readdir(dir)) != NULL) {
 		n = journal_name_number(de->d_name);
@@ -87,7 +87,7 @@ find_numbers(struct store *s, unsigned *ret_newest, unsigned *ret_before,
 			*ret_before = n;
 	}
 	(void)closedir(dir);
-	return 0;
+	return (0);
 }
 
 static int
@@ -96,8 +96,8 @@ open_number(struct store *s, unsigned number, int flags)
 	char name[JOURNAL_NAME_SIZE];
 
 	(void)snprintf(name, sizeof(name), JOURNAL_NAME_FMT, number);
-	return openat(s->dir_fd, name,
-	    flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	return (openat(s->dir_fd, name,
+	    flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
 }
 
 /* Make fd (owned) the current file. */
@@ -111,7 +111,7 @@ use_file(struct store *s, int fd, unsigned number)
 			errno = EINVAL;
 		(void)failed(s);
 		sbx_close(&fd);
-		return SBX_E_SYS;
+		return (SBX_E_SYS);
 	}
 	sbx_close(&s->fd);
 	s->fd = fd;
@@ -119,7 +119,7 @@ use_file(struct store *s, int fd, unsigned number)
 	s->size = (uint64_t)st.st_size;
 	s->allocated = s->size;
 	s->fresh = s->size == 0;
-	return 0;
+	return (0);
 }
 
 /* The chain's end from file `number`, which this process will not append to. */
@@ -131,10 +131,10 @@ tail_of(struct store *s, unsigned number, struct chain_maker *m,
 
 	fd = open_number(s, number, O_RDONLY);
 	if (fd < 0)
-		return sbx_err_sys(err, "opening journal file %u", number);
+		return (sbx_err_sys(err, "opening journal file %u", number));
 	r = scan_tail(fd, number, m, ret_tail, err);
 	sbx_close(&fd);
-	return r;
+	return (r);
 }
 
 /*
@@ -150,16 +150,16 @@ tail_before(struct store *s, unsigned before, struct chain_maker *m,
 
 	r = tail_of(s, before, m, &older, err);
 	if (r < 0)
-		return r;
+		return (r);
 	tail->chain.seq = older.chain.seq;
 	if (tail->ntorn > 0) {
 		/* no journald begins a file so */
 		tail->mismatch = true;
-		return 0;
+		return (0);
 	}
 	older.open_line = false;	/* nothing follows in that file */
 	*tail = older;
-	return 0;
+	return (0);
 }
 
 int
@@ -178,18 +178,18 @@ store_open(struct store *s, int dir_fd, uint64_t rotate_bytes,
 	if (r == 0)
 		r = find_numbers(s, &newest, &before, err);
 	if (r < 0)
-		return r;
+		return (r);
 	if (newest == 0)
 		newest = 1;
 	fd = open_number(s, newest, O_RDWR | O_APPEND | O_CREAT);
 	if (fd < 0 || give_to_owner(s, fd) < 0) {
 		sbx_close(&fd);
-		return sbx_err_sys(err, "opening journal file %u", newest);
+		return (sbx_err_sys(err, "opening journal file %u", newest));
 	}
 	r = use_file(s, fd, newest);
 	if (r < 0) {
 		errno = s->sys_errno;
-		return sbx_err_sys(err, "journal file %u", newest);
+		return (sbx_err_sys(err, "journal file %u", newest));
 	}
 	r = scan_tail(s->fd, newest, m, ret_tail, err);
 	if (r == 0 && !ret_tail->any && before != 0)
@@ -197,7 +197,7 @@ store_open(struct store *s, int dir_fd, uint64_t rotate_bytes,
 	/* the name of a new file must not be lost with its content safe */
 	if (r == 0 && fsync(s->dir_fd) < 0)
 		r = sbx_err_sys(err, "fsync of the journal directory");
-	return r;
+	return (r);
 }
 
 void
@@ -219,23 +219,23 @@ store_room(struct store *s, size_t n)
 	uint64_t need = s->size + n + s->reserve_bytes;
 
 	if (!s->prealloc || need <= s->allocated)
-		return 0;
+		return (0);
 	if (fallocate(s->fd, FALLOC_FL_KEEP_SIZE, (off_t)s->size,
 	    (off_t)(need - s->size + ROOM_STEP)) == 0) {
 		s->allocated = need + ROOM_STEP;
-		return 0;
+		return (0);
 	}
 	/* nearly full: without the step it may fit */
 	if (errno == ENOSPC && fallocate(s->fd, FALLOC_FL_KEEP_SIZE,
 	    (off_t)s->size, (off_t)(need - s->size)) == 0) {
 		s->allocated = need;
-		return 0;
+		return (0);
 	}
 	if (errno == EOPNOTSUPP || errno == ENOSYS) {
 		s->prealloc = false;
-		return 0;
+		return (0);
 	}
-	return failed(s);
+	return (failed(s));
 }
 
 int
@@ -251,19 +251,19 @@ store_write(struct store *s, const char *p, size_t n, size_t *ret_done)
 		if (w <= 0) {
 			if (w == 0)
 				errno = ENOSPC;
-			return failed(s);
+			return (failed(s));
 		}
 		*ret_done += (size_t)w;
 		s->size += (uint64_t)w;
 		s->fresh = false;
 	}
-	return 0;
+	return (0);
 }
 
 int
 store_sync(struct store *s)
 {
-	return fdatasync(s->fd) == 0 ? 0 : failed(s);
+	return (fdatasync(s->fd) == 0 ? 0 : failed(s));
 }
 
 int
@@ -274,12 +274,12 @@ store_rotate(struct store *s)
 
 	if (s->number >= JOURNAL_NUMBER_MAX) {
 		errno = EFBIG;
-		return failed(s);
+		return (failed(s));
 	}
 	/* an earlier try may have left it behind, empty */
 	fd = open_number(s, s->number + 1, O_RDWR | O_APPEND | O_CREAT);
 	if (fd < 0)
-		return failed(s);
+		return (failed(s));
 	next.fd = -1;
 	r = use_file(&next, fd, s->number + 1);
 	if (r == 0 && next.size != 0) {
@@ -293,9 +293,9 @@ store_rotate(struct store *s)
 	if (r < 0) {
 		s->sys_errno = next.sys_errno;
 		sbx_close(&next.fd);
-		return r;
+		return (r);
 	}
 	sbx_close(&s->fd);
 	*s = next;
-	return 0;
+	return (0);
 }

@@ -32,17 +32,17 @@ hash_line(const char *p, size_t n, char ret_hex[JOURNAL_HASH_HEX + 1])
 	uint8_t hash[EVP_MAX_MD_SIZE];
 
 	if (EVP_Digest(p, n, hash, NULL, EVP_sha256(), NULL) != 1)
-		return SBX_E_SYS;
+		return (SBX_E_SYS);
 	journal_hex(hash, ret_hex);
-	return 0;
+	return (0);
 }
 
 static int
 fault(struct verify *v, const struct journal_line *l, const char *what)
 {
-	return sbx_err_set(v->err, SBX_E_POLICY,
+	return (sbx_err_set(v->err, SBX_E_POLICY,
 	    JOURNAL_NAME_FMT ", byte %" PRIu64 ": %s", l->file, l->offset,
-	    what);
+	    what));
 }
 
 static bool
@@ -51,7 +51,7 @@ field_is(const struct journal_record *rec, const char *key, uint64_t v)
 	const char *s = journal_field(rec, key);
 	uint64_t n;
 
-	return s != NULL && sbx_parse_u64(s, 0, UINT64_MAX, &n) == 0 && n == v;
+	return (s != NULL && sbx_parse_u64(s, 0, UINT64_MAX, &n) == 0 && n == v);
 }
 
 static bool
@@ -59,10 +59,10 @@ accounts_for(const struct journal_record *rec, const struct bad_line *b)
 {
 	const char *hash = journal_field(rec, "sha256");
 
-	return field_is(rec, "file", b->file) &&
+	return (field_is(rec, "file", b->file) &&
 	    field_is(rec, "offset", b->offset) &&
 	    field_is(rec, "length", b->length) && hash != NULL &&
-	    strcmp(hash, b->hash) == 0;
+	    strcmp(hash, b->hash) == 0);
 }
 
 /*
@@ -82,17 +82,17 @@ check_torn(struct verify *v, const struct journal_line *l,
 			v->out->torn_bytes += v->bad[0].length;
 			memmove(v->bad, v->bad + 1,
 			    --v->nbad * sizeof(*v->bad));
-			return 0;
+			return (0);
 		}
 		if (v->nbad == 0 && (accounts_for(rec, &v->before) ||
 		    accounts_for(rec, &v->unended)))
-			return 0;
-		return fault(v, l, "a torn record fits no torn line");
+			return (0);
+		return (fault(v, l, "a torn record fits no torn line"));
 	}
 	if (v->nbad > 0 && !(ours && strcmp(rec->op, "open") == 0 &&
 	    l->offset == 0))
-		return fault(v, l, "a line before this is no record");
-	return 0;
+		return (fault(v, l, "a line before this is no record"));
+	return (0);
 }
 
 static int
@@ -103,14 +103,14 @@ check_record(struct verify *v, const struct journal_line *l,
 
 	if (l->file != v->file && (strcmp(rec->op, "open") != 0 ||
 	    strcmp(rec->component, "journald") != 0))
-		return fault(v, l, "the file does not begin with `open'");
+		return (fault(v, l, "the file does not begin with `open'"));
 	if (rec->seq <= out->last_seq)
-		return fault(v, l, "duplicate or reordered record");
+		return (fault(v, l, "duplicate or reordered record"));
 	if (rec->seq != out->last_seq + 1)
-		return fault(v, l, "records before this one are missing");
+		return (fault(v, l, "records before this one are missing"));
 	if (strcmp(rec->prev, v->before.hash) != 0)
-		return fault(v, l, "the line before was changed, or this one");
-	return check_torn(v, l, rec);
+		return (fault(v, l, "the line before was changed, or this one"));
+	return (check_torn(v, l, rec));
 }
 
 static int
@@ -123,17 +123,17 @@ check_line(struct verify *v, const struct journal_line *l)
 	int r;
 
 	if (hash_line(l->text, l->len, here.hash) < 0)
-		return sbx_err_set(v->err, SBX_E_SYS, "no SHA-256");
+		return (sbx_err_set(v->err, SBX_E_SYS, "no SHA-256"));
 	if (journal_parse(l->text, l->len, &rec) < 0) {
 		if (v->nbad == TORN_MAX)
-			return fault(v, l, "too many lines that are no record");
+			return (fault(v, l, "too many lines that are no record"));
 		v->bad[v->nbad++] = here;
 	} else {
 		r = check_record(v, l, &rec);
 		v->out->last_seq = rec.seq;
 		journal_record_clear(&rec);
 		if (r < 0)
-			return r;
+			return (r);
 		v->out->records++;
 		if (!l->ended)
 			v->unended = here;
@@ -141,14 +141,14 @@ check_line(struct verify *v, const struct journal_line *l)
 		    sizeof(v->out->last_hash));
 		if (v->out->last_seq == v->checkpoint_seq) {
 			if (strcmp(here.hash, v->checkpoint_hash) != 0)
-				return fault(v, l, "not the record that the "
-				    "checkpoint names");
+				return (fault(v, l, "not the record that the "
+				    "checkpoint names"));
 			v->out->anchored = true;
 		}
 	}
 	v->file = l->file;
 	v->before = here;
-	return 0;
+	return (0);
 }
 
 /* At the end of all files. */
@@ -162,12 +162,12 @@ check_end(struct verify *v, const struct journal_line *last)
 		v->nbad--;
 	}
 	if (v->nbad > 0)
-		return fault(v, last, "no record, and not accounted for");
+		return (fault(v, last, "no record, and not accounted for"));
 	if (v->checkpoint_seq > v->out->last_seq)
-		return sbx_err_set(v->err, SBX_E_POLICY, "the journal ends at "
+		return (sbx_err_set(v->err, SBX_E_POLICY, "the journal ends at "
 		    "record %" PRIu64 ", before the checkpoint %" PRIu64,
-		    v->out->last_seq, v->checkpoint_seq);
-	return 0;
+		    v->out->last_seq, v->checkpoint_seq));
+	return (0);
 }
 
 int
@@ -188,7 +188,7 @@ journal_verify(const char *dir, uint64_t checkpoint_seq,
 	memset(ret_verdict->last_hash, '0', JOURNAL_HASH_HEX);
 	r = journal_open(dir, &reader, err);
 	if (r < 0)
-		return r;
+		return (r);
 	while ((r = journal_next(reader, &line, err)) == 0)
 		if ((r = check_line(&v, &line)) < 0)
 			break;
@@ -197,5 +197,5 @@ journal_verify(const char *dir, uint64_t checkpoint_seq,
 	if (r == SBX_E_AGAIN)
 		r = check_end(&v, &line);
 	journal_close(reader);
-	return r;
+	return (r);
 }

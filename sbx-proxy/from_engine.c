@@ -21,7 +21,7 @@ on_proxy_listener(struct sbx_peer *p, struct sbx_in *in)
 	if (m.error != 0)
 		log_warn("a sandbox's socket was refused: %s container=%s",
 		    m.reason, m.container);
-	return sbx_send_proxy_listener_state(p, in->hdr.id, &m, NULL);
+	return (sbx_send_proxy_listener_state(p, in->hdr.id, &m, NULL));
 }
 
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {

@@ -16,8 +16,8 @@ on_ping(struct sbx_peer *p, struct sbx_in *in)
 
 	(void)snprintf(state, sizeof(state), "listeners=%zu engine=%d",
 	    x->nlisteners, x->engine != NULL);
-	return sbx_send_pong(p, in->hdr.id, &(struct sbx_pong){
-	    .healthy = 1, .state = state }, NULL);
+	return (sbx_send_pong(p, in->hdr.id, &(struct sbx_pong){
+	    .healthy = 1, .state = state }, NULL));
 }
 
 static int
@@ -28,7 +28,7 @@ on_shutdown(struct sbx_peer *p, struct sbx_in *in)
 	(void)in;
 	if (event_base_loopbreak(x->base) < 0)
 		sbx_fatal("the event loop cannot be left");
-	return 0;
+	return (0);
 }
 
 /* Only the monitor introduces, so the engine's channel is the engine's. */
@@ -38,8 +38,8 @@ on_introduce(struct sbx_peer *p, struct sbx_in *in)
 	struct proxy *x = sbx_peer_ctx(p);
 
 	if (in->m.introduce.peer != SBX_PROC_ENGINE)
-		return SBX_E_POLICY;
-	return proxy_add_engine(x, sbx_steal_fd(&in->fds[0]));
+		return (SBX_E_POLICY);
+	return (proxy_add_engine(x, sbx_steal_fd(&in->fds[0])));
 }
 
 static int
@@ -48,9 +48,9 @@ on_proxy_close(struct sbx_peer *p, struct sbx_in *in)
 	struct proxy *x = sbx_peer_ctx(p);
 
 	if (!sbx_is_hex(in->m.proxy_close.container, SBX_CONTAINER_HEX))
-		return SBX_E_SYNTAX;
+		return (SBX_E_SYNTAX);
 	listener_close(x, in->m.proxy_close.container);
-	return 0;
+	return (0);
 }
 
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {

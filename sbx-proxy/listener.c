@@ -21,8 +21,8 @@ netns_of(int fd)
 
 	/* 0: a kernel that cannot say; nothing is compared then. */
 	if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) < 0)
-		return 0;
-	return cookie;
+		return (0);
+	return (cookie);
 }
 
 void
@@ -40,8 +40,8 @@ option_is(int fd, int option, int want)
 	int value;
 	socklen_t len = sizeof(value);
 
-	return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 &&
-	    value == want;
+	return (getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 &&
+	    value == want);
 }
 
 /* NULL, or what is wrong with it. */
@@ -53,22 +53,22 @@ check_socket(int fd)
 	socklen_t len = sizeof(ss);
 
 	if (!option_is(fd, SO_DOMAIN, AF_INET))
-		return "not an IPv4 socket";
+		return ("not an IPv4 socket");
 	if (!option_is(fd, SO_TYPE, SOCK_STREAM) ||
 	    !option_is(fd, SO_PROTOCOL, IPPROTO_TCP))
-		return "not a TCP socket";
+		return ("not a TCP socket");
 	if (!option_is(fd, SO_ACCEPTCONN, 0))
-		return "it listens already";
+		return ("it listens already");
 	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0 ||
 	    len != sizeof(*in) || in->sin_family != AF_INET ||
 	    in->sin_addr.s_addr != htonl(INADDR_LOOPBACK) ||
 	    in->sin_port != htons(SBX_EGRESS_PORT))
-		return "not bound to 127.0.0.1:3128";
+		return ("not bound to 127.0.0.1:3128");
 	len = sizeof(ss);
 	if (getpeername(fd, (struct sockaddr *)&ss, &len) == 0 ||
 	    errno != ENOTCONN)
-		return "it is connected";
-	return NULL;
+		return ("it is connected");
+	return (NULL);
 }
 
 static struct listener *
@@ -76,8 +76,8 @@ listener_find(struct proxy *x, const char *container)
 {
 	for (size_t i = 0; i < x->nlisteners; i++)
 		if (strcmp(x->listeners[i].container, container) == 0)
-			return &x->listeners[i];
-	return NULL;
+			return (&x->listeners[i]);
+	return (NULL);
 }
 
 static bool
@@ -85,8 +85,8 @@ was_closed(const struct proxy *x, const char *container)
 {
 	for (size_t i = 0; i < PROXY_CLOSED; i++)
 		if (strcmp(x->closed[i], container) == 0)
-			return true;
-	return false;
+			return (true);
+	return (false);
 }
 
 /* The socket names the sandbox, so no two may share a namespace, and none
@@ -95,13 +95,13 @@ static const char *
 check_netns(const struct proxy *x, uint64_t netns)
 {
 	if (netns == 0)
-		return NULL;
+		return (NULL);
 	if (netns == x->own_netns)
-		return "it is in the proxy's own network namespace";
+		return ("it is in the proxy's own network namespace");
 	for (size_t i = 0; i < x->nlisteners; i++)
 		if (x->listeners[i].netns == netns)
-			return "another sandbox's is in its network namespace";
-	return NULL;
+			return ("another sandbox's is in its network namespace");
+	return (NULL);
 }
 
 int
@@ -114,27 +114,27 @@ listener_add(struct proxy *x, const char *container, int fd,
 
 	*ret_reason = "not a container id";
 	if (!sbx_is_hex(container, SBX_CONTAINER_HEX))
-		return EINVAL;
+		return (EINVAL);
 	*ret_reason = "this sandbox has one already";
 	if (listener_find(x, container) != NULL)
-		return EEXIST;
+		return (EEXIST);
 	*ret_reason = "this sandbox ended already";
 	if (was_closed(x, container))
-		return EEXIST;
+		return (EEXIST);
 	*ret_reason = "no more sockets can be held";
 	if (x->nlisteners == SBX_MAX_SANDBOXES)
-		return ENFILE;
+		return (ENFILE);
 	if ((*ret_reason = check_socket(owned)) != NULL)
-		return EINVAL;
+		return (EINVAL);
 	netns = netns_of(owned);
 	if ((*ret_reason = check_netns(x, netns)) != NULL)
-		return EINVAL;
+		return (EINVAL);
 	*ret_reason = "";
 	l = &x->listeners[x->nlisteners++];
 	*l = (struct listener){ .fd = sbx_steal_fd(&owned), .netns = netns };
 	/* Its length was checked above. */
 	(void)sbx_strlcpy(l->container, container, sizeof(l->container));
-	return 0;
+	return (0);
 }
 
 void

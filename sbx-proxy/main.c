@@ -78,10 +78,10 @@ proxy_add_engine(struct proxy *x, int fd)
 	    on_engine_end);
 
 	if (p == NULL)
-		return SBX_E_SYS;
+		return (SBX_E_SYS);
 	sbx_peer_free(x->engine);
 	x->engine = p;
-	return 0;
+	return (0);
 }
 
 /* The loop's objects, and the cage around them.  fd: owned. */
@@ -94,18 +94,18 @@ prepare(struct proxy *x, int fd, bool trap, struct sbx_err *err)
 	int r;
 
 	if ((x->base = event_base_new()) == NULL)
-		return sbx_err_set(err, SBX_E_SYS, "no event loop");
+		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
 	listener_init(x);
 	r = sbx_privs_enter(SBX_PROC_PROXY, &args, &hello.features, err);
 	if (r < 0)
-		return r;
+		return (r);
 	x->monitor = sbx_peer_new(x->base, fd, &proxy_from_monitor, x,
 	    on_monitor_end);
 	if (x->monitor == NULL)
-		return sbx_err_set(err, SBX_E_SYS, "no channel to the monitor");
+		return (sbx_err_set(err, SBX_E_SYS, "no channel to the monitor"));
 	sbx_log_to(to_monitor, x);
 	r = sbx_send_hello(x->monitor, 0, &hello, NULL);
-	return r < 0 ? sbx_err_set(err, r, "HELLO: %s", sbx_error_name(r)) : 0;
+	return (r < 0 ? sbx_err_set(err, r, "HELLO: %s", sbx_error_name(r)) : 0);
 }
 
 static int
@@ -118,7 +118,7 @@ finish(struct proxy *x)
 	sbx_peer_free(x->monitor);
 	listener_close_all(x);
 	event_base_free(x->base);
-	return x->exit_code;
+	return (x->exit_code);
 }
 
 int
@@ -136,7 +136,7 @@ main(int argc, char **argv)
 
 	sbx_accepts_print(argc, argv, tables, lists);
 	if (argc > 1 && !debug)
-		return 1;
+		return (1);
 	sbx_privs_early();
 	sbx_log_init("sbx-proxy", debug ? SBX_LOG_DEBUG : SBX_LOG_INFO);
 	sbx_chan_init(&c, CHANNEL_FD, SBX_PROC_PROXY, SBX_PROC_MONITOR);
@@ -148,5 +148,5 @@ main(int argc, char **argv)
 	sbx_chan_clear(&c);
 	if (event_base_dispatch(x->base) < 0)
 		sbx_fatal("the event loop failed");
-	return finish(x);
+	return (finish(x));
 }

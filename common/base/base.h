@@ -69,7 +69,7 @@ sbx_steal_fd(int *fd)
 	int r = *fd;
 
 	*fd = -1;
-	return r;
+	return (r);
 }
 
 /*

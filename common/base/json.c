@@ -59,8 +59,8 @@ const char *
 sbx_json_fault_text(enum sbx_json_fault fault)
 {
 	if ((unsigned)fault >= SBX_JSON_MAX)
-		return "unknown fault";
-	return fault_texts[fault];
+		return ("unknown fault");
+	return (fault_texts[fault]);
 }
 
 /* Source: RFC 3629, section 4 (the table of well-formed sequences). */
@@ -72,14 +72,14 @@ sbx_utf8_len(const char *s, size_t len)
 	unsigned n, i;
 
 	if (len == 0)
-		return 0;
+		return (0);
 	if (p[0] < 0x80)
-		return 1;
+		return (1);
 	if (p[0] < 0xc2 || p[0] > 0xf4)
-		return 0;
+		return (0);
 	n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
 	if (len < n)
-		return 0;
+		return (0);
 	/* overlong forms, surrogates and > U+10FFFF show in the second byte */
 	if (p[0] == 0xe0)
 		low = 0xa0;
@@ -90,11 +90,11 @@ sbx_utf8_len(const char *s, size_t len)
 	else if (p[0] == 0xf4)
 		high = 0x8f;
 	if (p[1] < low || p[1] > high)
-		return 0;
+		return (0);
 	for (i = 2; i < n; i++)
 		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	return n;
+			return (0);
+	return (n);
 }
 
 /* The code point of a valid sequence of n bytes. */
@@ -103,16 +103,16 @@ utf8_decode(const unsigned char *p, unsigned n)
 {
 	switch (n) {
 	case 1:
-		return p[0];
+		return (p[0]);
 	case 2:
-		return (uint32_t)(p[0] & 0x1f) << 6 | (p[1] & 0x3f);
+		return ((uint32_t)(p[0] & 0x1f) << 6 | (p[1] & 0x3f));
 	case 3:
-		return (uint32_t)(p[0] & 0x0f) << 12 |
-		    (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
+		return ((uint32_t)(p[0] & 0x0f) << 12 |
+		    (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f));
 	default:
-		return (uint32_t)(p[0] & 0x07) << 18 |
+		return ((uint32_t)(p[0] & 0x07) << 18 |
 		    (uint32_t)(p[1] & 0x3f) << 12 |
-		    (uint32_t)(p[2] & 0x3f) << 6 | (p[3] & 0x3f);
+		    (uint32_t)(p[2] & 0x3f) << 6 | (p[3] & 0x3f));
 	}
 }
 
@@ -121,13 +121,13 @@ scan_fault(struct scan *s, enum sbx_json_fault fault, size_t offset)
 {
 	s->where->fault = fault;
 	s->where->offset = offset;
-	return SBX_E_SYNTAX;
+	return (SBX_E_SYNTAX);
 }
 
 static bool
 is_digit(unsigned char c)
 {
-	return c >= '0' && c <= '9';
+	return (c >= '0' && c <= '9');
 }
 
 /* -1 when c is no hex digit. */
@@ -135,9 +135,9 @@ static int
 hex_value(unsigned char c)
 {
 	if (is_digit(c))
-		return c - '0';
+		return (c - '0');
 	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+	return (c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1);
 }
 
 /* Four hex digits at p, or -1; *ret_bad: how many were good. */
@@ -150,10 +150,10 @@ hex4(const unsigned char *p, size_t len, size_t *ret_bad)
 	for (i = 0; i < 4; i++) {
 		*ret_bad = i;
 		if (i == len || (d = hex_value(p[i])) < 0)
-			return -1;
+			return (-1);
 		v = v << 4 | d;
 	}
-	return v;
+	return (v);
 }
 
 /* Check the escape whose backslash is at s->at and step over it. */
@@ -165,28 +165,28 @@ scan_escape(struct scan *s)
 	int unit;
 
 	if (start + 1 == s->len)
-		return scan_fault(s, SBX_JSON_SYNTAX, s->len);
+		return (scan_fault(s, SBX_JSON_SYNTAX, s->len));
 	if (p[start + 1] != 'u') {
 		if (memchr("\"\\/bfnrt", p[start + 1], 8) == NULL)
-			return scan_fault(s, SBX_JSON_SYNTAX, start + 1);
+			return (scan_fault(s, SBX_JSON_SYNTAX, start + 1));
 		s->at += 2;
-		return 0;
+		return (0);
 	}
 	unit = hex4(p + start + 2, s->len - start - 2, &bad);
 	if (unit < 0)
-		return scan_fault(s, SBX_JSON_SYNTAX, start + 2 + bad);
+		return (scan_fault(s, SBX_JSON_SYNTAX, start + 2 + bad));
 	s->at += 6;
 	if (unit < 0xd800 || unit > 0xdfff)
-		return 0;
+		return (0);
 	/* half a pair has no meaning: two parsers could read it differently */
 	if (unit > 0xdbff || s->len - s->at < 6 || p[s->at] != '\\' ||
 	    p[s->at + 1] != 'u')
-		return scan_fault(s, SBX_JSON_SYNTAX, start);
+		return (scan_fault(s, SBX_JSON_SYNTAX, start));
 	unit = hex4(p + s->at + 2, 4, &bad);
 	if (unit < 0xdc00 || unit > 0xdfff)
-		return scan_fault(s, SBX_JSON_SYNTAX, start);
+		return (scan_fault(s, SBX_JSON_SYNTAX, start));
 	s->at += 6;
-	return 0;
+	return (0);
 }
 
 /* A string; s->at is behind its opening quote, afterwards behind the last. */
@@ -200,14 +200,14 @@ scan_string(struct scan *s, size_t *ret_len)
 
 	for (;;) {
 		if (s->at == s->len)
-			return scan_fault(s, SBX_JSON_SYNTAX, s->len);
+			return (scan_fault(s, SBX_JSON_SYNTAX, s->len));
 		c = s->text[s->at];
 		if (c == '"')
 			break;
 		if (c == '\\') {
 			r = scan_escape(s);
 			if (r < 0)
-				return r;
+				return (r);
 			continue;
 		}
 		if (c >= 0x20 && c < 0x80) {
@@ -217,12 +217,12 @@ scan_string(struct scan *s, size_t *ret_len)
 		n = c < 0x20 ? 0 :
 		    sbx_utf8_len((const char *)s->text + s->at, s->len - s->at);
 		if (n == 0)
-			return scan_fault(s, SBX_JSON_SYNTAX, s->at);
+			return (scan_fault(s, SBX_JSON_SYNTAX, s->at));
 		s->at += n;
 	}
 	*ret_len = s->at - start;
 	s->at++;
-	return 0;
+	return (0);
 }
 
 /* The next code point of a checked string at *at, which moves on. */
@@ -237,32 +237,32 @@ next_point(const unsigned char *p, size_t *at)
 		n = sbx_utf8_len((const char *)p + *at, 4);
 		v = utf8_decode(p + *at, n);
 		*at += n;
-		return v;
+		return (v);
 	}
 	*at += 2;
 	switch (p[*at - 1]) {
 	case 'b':
-		return '\b';
+		return ('\b');
 	case 'f':
-		return '\f';
+		return ('\f');
 	case 'n':
-		return '\n';
+		return ('\n');
 	case 'r':
-		return '\r';
+		return ('\r');
 	case 't':
-		return '\t';
+		return ('\t');
 	case 'u':
 		break;
 	default:
-		return p[*at - 1];
+		return (p[*at - 1]);
 	}
 	v = (uint32_t)hex4(p + *at, 4, &bad);
 	*at += 4;
 	if (v < 0xd800 || v > 0xdfff)
-		return v;
+		return (v);
 	w = (uint32_t)hex4(p + *at + 2, 4, &bad);
 	*at += 6;
-	return 0x10000 + ((v - 0xd800) << 10) + (w - 0xdc00);
+	return (0x10000 + ((v - 0xd800) << 10) + (w - 0xdc00));
 }
 
 /*
@@ -286,7 +286,7 @@ name_hash(const struct scan *s, size_t at, size_t end, bool *ret_nul)
 			h -= HASH_PRIME;
 	}
 	h *= s->mix;
-	return h ^ h >> 32;
+	return (h ^ h >> 32);
 }
 
 /* "a" and "\u0061" are one name. */
@@ -297,11 +297,11 @@ same_name(const struct scan *s, const struct name *a, const struct name *b)
 	size_t j = b->offset, jend = b->offset + b->len;
 
 	if (a->hash != b->hash)
-		return false;
+		return (false);
 	while (i < iend && j < jend)
 		if (next_point(s->text, &i) != next_point(s->text, &j))
-			return false;
-	return i == iend && j == jend;
+			return (false);
+	return (i == iend && j == jend);
 }
 
 /* The index slot of n: its equal's, or the empty one where it belongs. */
@@ -313,7 +313,7 @@ index_slot(const struct scan *s, const struct frame *f, const struct name *n)
 	while (f->index[i] != 0 &&
 	    !same_name(s, &s->names[f->first + f->index[i] - 1], n))
 		i = (i + 1) & (f->index_size - 1);
-	return &f->index[i];
+	return (&f->index[i]);
 }
 
 /* (Re)build the index of f with room for twice its names. */
@@ -340,16 +340,16 @@ name_known(struct scan *s, struct frame *f, const struct name *n)
 	if (count < FEW_NAMES) {
 		for (i = f->first; i < s->nnames; i++)
 			if (same_name(s, &s->names[i], n))
-				return true;
-		return false;
+				return (true);
+		return (false);
 	}
 	if (2 * (count + 1) > f->index_size)
 		index_build(s, f);
 	slot = index_slot(s, f, n);
 	if (*slot != 0)
-		return true;
+		return (true);
 	*slot = (uint32_t)count + 1;
-	return false;
+	return (false);
 }
 
 /* A member name; s->at is behind its opening quote. */
@@ -364,16 +364,16 @@ scan_name(struct scan *s)
 
 	r = scan_string(s, &len);
 	if (r < 0)
-		return r;
+		return (r);
 	n.len = (uint32_t)len;
 	n.hash = name_hash(s, n.offset, n.offset + len, &nul);
 	/* C libraries would cut the name there and see another one */
 	if (nul)
-		return scan_fault(s, SBX_JSON_SYNTAX, n.offset);
+		return (scan_fault(s, SBX_JSON_SYNTAX, n.offset));
 	if (name_known(s, f, &n)) {
 		(void)sbx_vis(s->where->name, sizeof(s->where->name),
 		    (const char *)s->text + n.offset, len);
-		return scan_fault(s, SBX_JSON_DUPLICATE, n.offset);
+		return (scan_fault(s, SBX_JSON_DUPLICATE, n.offset));
 	}
 	if (s->nnames == s->names_size) {
 		s->names_size = s->names_size == 0 ? 64 : 2 * s->names_size;
@@ -381,7 +381,7 @@ scan_name(struct scan *s)
 		    sizeof(*s->names));
 	}
 	s->names[s->nnames++] = n;
-	return 0;
+	return (0);
 }
 
 static size_t
@@ -389,7 +389,7 @@ skip_digits(const struct scan *s, size_t at)
 {
 	while (at < s->len && is_digit(s->text[at]))
 		at++;
-	return at;
+	return (at);
 }
 
 /*
@@ -402,7 +402,7 @@ integer_fits(const unsigned char *p, size_t n, bool negative)
 	const char *most = negative ? "9223372036854775808" :
 	    "9223372036854775807";
 
-	return n < 19 || (n == 19 && memcmp(p, most, 19) <= 0);
+	return (n < 19 || (n == 19 && memcmp(p, most, 19) <= 0));
 }
 
 /*
@@ -435,10 +435,10 @@ double_fits(const struct scan *s, size_t from, size_t end, int64_t exponent)
 		scale += !point;
 	}
 	if (digits == 0)
-		return true;	/* zero, whatever the exponent */
+		return (true);	/* zero, whatever the exponent */
 	exponent += scale;
-	return exponent < 308 || (exponent == 308 &&
-	    (order < 0 || (order == 0 && digits < sizeof(most) - 1)));
+	return (exponent < 308 || (exponent == 308 &&
+	    (order < 0 || (order == 0 && digits < sizeof(most) - 1))));
 }
 
 static int
@@ -453,15 +453,15 @@ scan_number(struct scan *s)
 	digits = start + negative;
 	end = skip_digits(s, digits);
 	if (end == digits)
-		return scan_fault(s, SBX_JSON_SYNTAX, end);
+		return (scan_fault(s, SBX_JSON_SYNTAX, end));
 	if (s->text[digits] == '0' && end > digits + 1)
-		return scan_fault(s, SBX_JSON_SYNTAX, digits + 1);
+		return (scan_fault(s, SBX_JSON_SYNTAX, digits + 1));
 	s->at = end;
 	if (s->at < s->len && s->text[s->at] == '.') {
 		real = true;
 		end = skip_digits(s, s->at + 1);
 		if (end == s->at + 1)
-			return scan_fault(s, SBX_JSON_SYNTAX, end);
+			return (scan_fault(s, SBX_JSON_SYNTAX, end));
 		s->at = end;
 	}
 	if (s->at < s->len && (s->text[s->at] | 0x20) == 'e') {
@@ -471,7 +471,7 @@ scan_number(struct scan *s)
 			minus = s->text[i++] == '-';
 		s->at = skip_digits(s, i);
 		if (s->at == i)
-			return scan_fault(s, SBX_JSON_SYNTAX, i);
+			return (scan_fault(s, SBX_JSON_SYNTAX, i));
 		/* far beyond any count of digits, far below overflow */
 		for (; i < s->at; i++)
 			if (exponent < INT64_C(1000000000000))
@@ -479,8 +479,8 @@ scan_number(struct scan *s)
 	}
 	if (real ? !double_fits(s, digits, end, minus ? -exponent : exponent) :
 	    !integer_fits(s->text + digits, end - digits, negative))
-		return scan_fault(s, SBX_JSON_NUMBER, start);
-	return 0;
+		return (scan_fault(s, SBX_JSON_NUMBER, start));
+	return (0);
 }
 
 static int
@@ -495,19 +495,19 @@ scan_word(struct scan *s)
 		for (n = 0; words[i][n] != '\0'; n++)
 			if (s->at + n == s->len ||
 			    s->text[s->at + n] != (unsigned char)words[i][n])
-				return scan_fault(s, SBX_JSON_SYNTAX,
-				    s->at + n);
+				return (scan_fault(s, SBX_JSON_SYNTAX,
+				    s->at + n));
 		s->at += n;
-		return 0;
+		return (0);
 	}
-	return scan_fault(s, SBX_JSON_SYNTAX, s->at);
+	return (scan_fault(s, SBX_JSON_SYNTAX, s->at));
 }
 
 static int
 scan_open(struct scan *s, bool object)
 {
 	if (s->depth == s->max_depth)
-		return scan_fault(s, SBX_JSON_DEPTH, s->at);
+		return (scan_fault(s, SBX_JSON_DEPTH, s->at));
 	if (s->depth == s->frames_size) {
 		s->frames_size = s->frames_size == 0 ? 16 : 2 * s->frames_size;
 		s->frames = sbx_xreallocarray(s->frames, s->frames_size,
@@ -517,7 +517,7 @@ scan_open(struct scan *s, bool object)
 		.object = object, .first = s->nnames
 	};
 	s->at++;
-	return 0;
+	return (0);
 }
 
 static void
@@ -541,10 +541,10 @@ scan_value(struct scan *s)
 	switch (c) {
 	case '{':
 		r = scan_open(s, true);
-		return r < 0 ? r : SCAN_NAME_OR_END;
+		return (r < 0 ? r : SCAN_NAME_OR_END);
 	case '[':
 		r = scan_open(s, false);
-		return r < 0 ? r : SCAN_VALUE_OR_END;
+		return (r < 0 ? r : SCAN_VALUE_OR_END);
 	case '"':
 		s->at++;
 		r = scan_string(s, &len);
@@ -553,7 +553,7 @@ scan_value(struct scan *s)
 		r = c == '-' || is_digit(c) ? scan_number(s) : scan_word(s);
 		break;
 	}
-	return r < 0 ? r : SCAN_AFTER;
+	return (r < 0 ? r : SCAN_AFTER);
 }
 
 /* A byte that is not white space, in `state`.  The next state or an error. */
@@ -569,37 +569,37 @@ scan_step(struct scan *s, enum scan_state state)
 	case SCAN_NAME_OR_END:
 		if (c == (state == SCAN_NAME_OR_END ? '}' : ']')) {
 			scan_close(s);
-			return SCAN_AFTER;
+			return (SCAN_AFTER);
 		}
-		return scan_step(s, state == SCAN_NAME_OR_END ? SCAN_NAME :
-		    SCAN_VALUE);
+		return (scan_step(s, state == SCAN_NAME_OR_END ? SCAN_NAME :
+		    SCAN_VALUE));
 	case SCAN_VALUE:
-		return scan_value(s);
+		return (scan_value(s));
 	case SCAN_NAME:
 		if (c != '"')
 			break;
 		s->at++;
 		r = scan_name(s);
-		return r < 0 ? r : SCAN_COLON;
+		return (r < 0 ? r : SCAN_COLON);
 	case SCAN_COLON:
 		if (c != ':')
 			break;
 		s->at++;
-		return SCAN_VALUE;
+		return (SCAN_VALUE);
 	case SCAN_AFTER:
 		if (s->depth == 0)
 			break;
 		object = s->frames[s->depth - 1].object;
 		if (c == ',') {
 			s->at++;
-			return object ? SCAN_NAME : SCAN_VALUE;
+			return (object ? SCAN_NAME : SCAN_VALUE);
 		}
 		if (c != (object ? '}' : ']'))
 			break;
 		scan_close(s);
-		return SCAN_AFTER;
+		return (SCAN_AFTER);
 	}
-	return scan_fault(s, SBX_JSON_SYNTAX, s->at);
+	return (scan_fault(s, SBX_JSON_SYNTAX, s->at));
 }
 
 static int
@@ -616,11 +616,11 @@ scan_run(struct scan *s)
 		}
 		state = scan_step(s, (enum scan_state)state);
 		if (state < 0)
-			return state;
+			return (state);
 	}
 	if (state != SCAN_AFTER || s->depth > 0)
-		return scan_fault(s, SBX_JSON_SYNTAX, s->len);
-	return 0;
+		return (scan_fault(s, SBX_JSON_SYNTAX, s->len));
+	return (0);
 }
 
 int
@@ -638,8 +638,8 @@ sbx_json_scan(const char *text, size_t len, size_t max_bytes,
 
 	memset(s.where, 0, sizeof(*s.where));
 	if (len > max_bytes || len >= UINT32_MAX)
-		return scan_fault(&s, SBX_JSON_SIZE,
-		    len > max_bytes ? max_bytes : UINT32_MAX);
+		return (scan_fault(&s, SBX_JSON_SIZE,
+		    len > max_bytes ? max_bytes : UINT32_MAX));
 	sbx_random(seed, sizeof(seed));
 	s.key = seed[0] % (HASH_PRIME - 2) + 2;
 	s.mix = seed[1] | 1;
@@ -648,7 +648,7 @@ sbx_json_scan(const char *text, size_t len, size_t max_bytes,
 		scan_close(&s);
 	free(s.frames);
 	free(s.names);
-	return r;
+	return (r);
 }
 
 /*
@@ -658,11 +658,11 @@ sbx_json_scan(const char *text, size_t len, size_t max_bytes,
 static bool
 is_unsafe(uint32_t point)
 {
-	return point < 0x20 || (point >= 0x7f && point <= 0x9f) ||
+	return (point < 0x20 || (point >= 0x7f && point <= 0x9f) ||
 	    point == 0x061c || point == 0xfeff ||
 	    (point >= 0x200b && point <= 0x200f) ||
 	    (point >= 0x2028 && point <= 0x202e) ||
-	    (point >= 0x2060 && point <= 0x2069);
+	    (point >= 0x2060 && point <= 0x2069));
 }
 
 /* ASCII that stands for itself: most bytes, so they are passed over first. */
@@ -672,7 +672,7 @@ skip_plain(const unsigned char *p, size_t at, size_t len)
 	while (at < len && p[at] >= 0x20 && p[at] < 0x7f && p[at] != '"' &&
 	    p[at] != '\\')
 		at++;
-	return at;
+	return (at);
 }
 
 static int
@@ -684,12 +684,12 @@ add_escape(struct sbx_buf *b, uint32_t point)
 
 	for (; *shorts != '\0'; shorts += 2)
 		if ((uint32_t)*shorts == point)
-			return sbx_buf_add(b, (char[]){ '\\', shorts[1] }, 2);
+			return (sbx_buf_add(b, (char[]){ '\\', shorts[1] }, 2));
 	e[2] = hex[point >> 12 & 15];
 	e[3] = hex[point >> 8 & 15];
 	e[4] = hex[point >> 4 & 15];
 	e[5] = hex[point & 15];
-	return sbx_buf_add(b, e, sizeof(e));
+	return (sbx_buf_add(b, e, sizeof(e)));
 }
 
 int
@@ -726,5 +726,5 @@ sbx_json_str(struct sbx_buf *b, const char *s, size_t len,
 		r = sbx_buf_add(b, "\"", 1);
 	if (ret_replaced != NULL)
 		*ret_replaced = replaced;
-	return r;
+	return (r);
 }

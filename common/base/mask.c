@@ -50,15 +50,15 @@ static unsigned
 class_of(char ch)
 {
 	if (ch >= '0' && ch <= '9')
-		return C_DIGIT;
+		return (C_DIGIT);
 	if (ch >= 'A' && ch <= 'Z')
-		return C_UPPER;
+		return (C_UPPER);
 	if (ch >= 'a' && ch <= 'z')
-		return C_LOWER;
+		return (C_LOWER);
 	if (ch == '+' || ch == '/' || ch == '=')
-		return C_B64;
-	return ch == '_' ? C_UNDER : ch == '-' ? C_DASH :
-	    ch == '.' ? C_DOT : 0;
+		return (C_B64);
+	return (ch == '_' ? C_UNDER : ch == '-' ? C_DASH :
+	    ch == '.' ? C_DOT : 0);
 }
 
 /* Length of the run of `set` at p. */
@@ -69,7 +69,7 @@ span(const char *p, size_t n, unsigned set)
 
 	while (i < n && (class_of(p[i]) & set) != 0)
 		i++;
-	return i;
+	return (i);
 }
 
 /* Which classes occur in p. */
@@ -81,14 +81,14 @@ classes(const char *p, size_t n)
 
 	for (i = 0; i < n; i++)
 		all |= class_of(p[i]);
-	return all;
+	return (all);
 }
 
 static bool
 word_before(const struct spot *s)
 {
-	return s->nbefore > 0 &&
-	    (class_of(s->before[s->nbefore - 1]) & C_WORD) != 0;
+	return (s->nbefore > 0 &&
+	    (class_of(s->before[s->nbefore - 1]) & C_WORD) != 0);
 }
 
 /* --- tokens by prefix ------------------------------------------------------ */
@@ -99,15 +99,15 @@ find_token(const struct shape *sh, const struct spot *s, struct found *f)
 	size_t skip = strlen(sh->prefix), n = s->n - skip;
 
 	if (word_before(s))
-		return false;
+		return (false);
 	if (sh->max != 0 && n > sh->max + 1)
 		n = sh->max + 1;
 	n = span(s->p + skip, n, sh->set);
 	if (n < sh->min || (sh->max != 0 && n > sh->max))
-		return false;
+		return (false);
 	f->from = 0;
 	f->to = skip + n;
-	return true;
+	return (true);
 }
 
 /* Three base64url parts; the first two are JSON objects.  RFC 7519. */
@@ -118,19 +118,19 @@ find_jwt(const struct shape *sh, const struct spot *s, struct found *f)
 
 	if (word_before(s) ||
 	    (s->nbefore > 0 && s->before[s->nbefore - 1] == '-'))
-		return false;
+		return (false);
 	for (part = 0; part < 3; part++) {
 		n = span(s->p + at, s->n - at, C_URL64);
 		if (n < sh->min || (part < 2 &&
 		    (s->n - at < n + 1 || s->p[at + n] != '.')))
-			return false;
+			return (false);
 		if (part == 1 && memcmp(s->p + at, "eyJ", 3) != 0)
-			return false;
+			return (false);
 		at += n + (part < 2);
 	}
 	f->from = 0;
 	f->to = at;
-	return true;
+	return (true);
 }
 
 /* --- PEM ------------------------------------------------------------------- */
@@ -147,12 +147,12 @@ pem_end(const char *p, size_t n)
 	size_t i;
 
 	if (n < sizeof(end) - 1 || memcmp(p, end, sizeof(end) - 1) != 0)
-		return 0;
+		return (0);
 	i = sizeof(end) - 1;
 	while (i < n && i < PEM_LABEL_MAX && (class_of(p[i]) == C_UPPER ||
 	    p[i] == ' '))
 		i++;
-	return n - i >= 5 && memcmp(p + i, DASHES, 5) == 0 ? i + 5 : 0;
+	return (n - i >= 5 && memcmp(p + i, DASHES, 5) == 0 ? i + 5 : 0);
 }
 
 /*
@@ -175,7 +175,7 @@ pem_body(const char *p, size_t n, bool *ret_key)
 		if (n - i >= 5 && memcmp(p + i, DASHES, 5) == 0)
 			break;
 	}
-	return i;
+	return (i);
 }
 
 static bool
@@ -189,14 +189,14 @@ find_pem(const struct shape *sh, const struct spot *s, struct found *f)
 		at++;
 	if (memmem(s->p + label, at - label, "PRIVATE KEY", 11) == NULL ||
 	    s->n - at < 5 || memcmp(s->p + at, DASHES, 5) != 0)
-		return false;
+		return (false);
 	at += 5;
 	at += pem_body(s->p + at, s->n - at, &key);
 	if (!key)
-		return false;
+		return (false);
 	f->from = 0;
 	f->to = at + pem_end(s->p + at, s->n - at);
-	return true;
+	return (true);
 }
 
 /* --- headers, URLs ---------------------------------------------------------- */
@@ -204,7 +204,7 @@ find_pem(const struct shape *sh, const struct spot *s, struct found *f)
 static bool
 is_blank(char ch)
 {
-	return ch == ' ' || ch == '\t';
+	return (ch == ' ' || ch == '\t');
 }
 
 static size_t
@@ -212,7 +212,7 @@ skip_blanks(const char *p, size_t n, size_t at)
 {
 	while (at < n && is_blank(p[at]))
 		at++;
-	return at;
+	return (at);
 }
 
 /*
@@ -227,8 +227,8 @@ credential(const char *p, size_t n, unsigned set, unsigned min, bool digits)
 
 	if (look < min || (c & C_ALPHA) == 0 || ((c & C_DIGIT) == 0 &&
 	    (digits || (c & C_ALPHA) != C_ALPHA)))
-		return 0;
-	return look + span(p + look, n - look, set);
+		return (0);
+	return (look + span(p + look, n - look, set));
 }
 
 /* "Authorization: SCHEME value", also quoted as in JSON or a source. */
@@ -244,7 +244,7 @@ find_authorization(const struct shape *sh, const struct spot *s,
 	at += at < s->n && (s->p[at] == '"' || s->p[at] == '\'');
 	at = skip_blanks(s->p, s->n, at);
 	if (at == s->n || (s->p[at] != ':' && s->p[at] != '='))
-		return false;
+		return (false);
 	sep = s->p[at];
 	at = skip_blanks(s->p, s->n, at + 1);
 	at += at < s->n && (s->p[at] == '"' || s->p[at] == '\'');
@@ -258,10 +258,10 @@ find_authorization(const struct shape *sh, const struct spot *s,
 		break;
 	}
 	if (i == SBX_NELEM(schemes) && sep == '=')
-		return false;	/* an assignment in a source */
+		return (false);	/* an assignment in a source */
 	f->from = at;
 	f->to = at + credential(s->p + at, s->n - at, sh->set, min, false);
-	return f->to > at;
+	return (f->to > at);
 }
 
 /* A bearer token without its header's name, RFC 6750. */
@@ -271,10 +271,10 @@ find_bearer(const struct shape *sh, const struct spot *s, struct found *f)
 	size_t at = strlen(sh->prefix);
 
 	if (word_before(s))
-		return false;
+		return (false);
 	f->from = at;
 	f->to = at + credential(s->p + at, s->n - at, sh->set, sh->min, true);
-	return f->to > at;
+	return (f->to > at);
 }
 
 /* A value that stands for one: a variable, a format, a gap to fill in. */
@@ -284,11 +284,11 @@ is_stand_in(const char *p, size_t n)
 	size_t i = 0;
 
 	if (n == 0 || (p[0] != '\0' && strchr("$%{<[", p[0]) != NULL))
-		return true;
+		return (true);
 	while (i < n && p[i] == p[0])
 		i++;
-	return i == n && (p[0] == '*' || (n >= 3 && (p[0] == '.' ||
-	    p[0] == 'x' || p[0] == 'X')));
+	return (i == n && (p[0] == '*' || (n >= 3 && (p[0] == '.' ||
+	    p[0] == 'x' || p[0] == 'X'))));
 }
 
 /* scheme://user:password@ and scheme://long-token@, RFC 3986 section 3.2.1 */
@@ -300,7 +300,7 @@ find_userinfo(const struct shape *sh, const struct spot *s, struct found *f)
 
 	if (s->nbefore == 0 ||
 	    (class_of(s->before[s->nbefore - 1]) & C_ALNUM) == 0)
-		return false;
+		return (false);
 	for (at = begin; at < s->n && at < begin + USERINFO_MAX; at++) {
 		if (s->p[at] == '@')
 			break;
@@ -308,18 +308,18 @@ find_userinfo(const struct shape *sh, const struct spot *s, struct found *f)
 			colon = at + 1;
 		if ((unsigned char)s->p[at] <= ' ' ||
 		    strchr("/\"'<>`\\?#", s->p[at]) != NULL)
-			return false;
+			return (false);
 	}
 	if (at == s->n || s->p[at] != '@')
-		return false;
+		return (false);
 	f->from = colon != 0 ? colon : begin;
 	f->to = at;
 	if (is_stand_in(s->p + f->from, at - f->from))
-		return false;
+		return (false);
 	c = classes(s->p + f->from, at - f->from);
 	/* a name alone is no secret, a long mixed one is */
-	return colon != 0 || (at - begin >= sh->min && (c & C_DIGIT) != 0 &&
-	    (c & C_ALPHA) != 0);
+	return (colon != 0 || (at - begin >= sh->min && (c & C_DIGIT) != 0 &&
+	    (c & C_ALPHA) != 0));
 }
 
 /* --- KEY=value --------------------------------------------------------------- */
@@ -375,18 +375,18 @@ pair_name(const struct spot *s, struct pair *pr)
 		if (pr->nname >= n && strncasecmp(end - n, key_words[i].word,
 		    n) == 0) {
 			pr->word = &key_words[i];
-			return true;
+			return (true);
 		}
 	}
-	return false;
+	return (false);
 }
 
 static bool
 value_ends(const struct pair *pr, char ch)
 {
 	if (pr->quote != '\0')
-		return ch == pr->quote || ch == '\n';
-	return ch != '\0' && strchr(" \t\r\n\"'`,;&|()[]{}<>", ch) != NULL;
+		return (ch == pr->quote || ch == '\n');
+	return (ch != '\0' && strchr(" \t\r\n\"'`,;&|()[]{}<>", ch) != NULL);
 }
 
 /* pr->nvalue is at most VALUE_LOOK. */
@@ -415,15 +415,15 @@ pair_value(const struct spot *s, struct pair *pr)
 static bool
 name_is_env(const struct pair *pr)
 {
-	return (classes(pr->name, pr->nname) &
-	    ~(unsigned)(C_UPPER | C_DIGIT | C_UNDER)) == 0;
+	return ((classes(pr->name, pr->nname) &
+	    ~(unsigned)(C_UPPER | C_DIGIT | C_UNDER)) == 0);
 }
 
 static bool
 name_is(const struct pair *pr, const char *name)
 {
-	return pr->nname == strlen(name) &&
-	    memcmp(pr->name, name, pr->nname) == 0;
+	return (pr->nname == strlen(name) &&
+	    memcmp(pr->name, name, pr->nname) == 0);
 }
 
 /* NAME=value, as env(1) prints it and as it stands in an env file. */
@@ -431,13 +431,13 @@ static bool
 env_is_secret(const struct pair *pr, unsigned c)
 {
 	if (name_is(pr, "GITHUB_TOKEN") || name_is(pr, "GH_TOKEN"))
-		return true;
+		return (true);
 	if (pr->nvalue < 6 || pr->after == '(' || pr->after == '[' ||
 	    memcmp(pr->value, "0x", 2) == 0)
-		return false;
+		return (false);
 	/* NAME=OTHER_NAME is C, not a credential */
-	return pr->quote != '\0' ||
-	    (c & ~(unsigned)(C_UPPER | C_UNDER)) != 0;
+	return (pr->quote != '\0' ||
+	    (c & ~(unsigned)(C_UPPER | C_UNDER)) != 0);
 }
 
 static bool
@@ -447,24 +447,24 @@ value_is_secret(const struct pair *pr)
 	bool digit = (c & C_DIGIT) != 0, alpha = (c & C_ALPHA) != 0;
 
 	if (is_stand_in(pr->value, pr->nvalue))
-		return false;
+		return (false);
 	if (pr->tight && pr->sep == '=' && name_is_env(pr))
-		return env_is_secret(pr, c);
+		return (env_is_secret(pr, c));
 	if (memmem(pr->name, pr->nname, "page", 4) != NULL ||
 	    memchr(pr->value, ' ', pr->nvalue) != NULL)
-		return false;	/* a page token leads on, and is no secret */
+		return (false);	/* a page token leads on, and is no secret */
 	if (pr->quote != '\0')
-		return (pr->after == pr->quote || pr->open) && alpha &&
-		    digit && pr->nvalue >= (pr->word->password ? 6 : 8);
+		return ((pr->after == pr->quote || pr->open) && alpha &&
+		    digit && pr->nvalue >= (pr->word->password ? 6 : 8));
 	if (pr->after == '(' || pr->after == '[')
-		return false;
+		return (false);
 	if (pr->tight && pr->sep == '=')
-		return alpha && digit &&
-		    pr->nvalue >= (pr->word->password ? 6 : 16);
+		return (alpha && digit &&
+		    pr->nvalue >= (pr->word->password ? 6 : 16));
 	/* "name: value", "name = value": types and expressions look so, too */
-	return span(pr->value, pr->nvalue, C_TOKEN & ~(unsigned)C_DOT) ==
+	return (span(pr->value, pr->nvalue, C_TOKEN & ~(unsigned)C_DOT) ==
 	    pr->nvalue && alpha && digit && ((pr->nvalue >= 16 &&
-	    (c & mix) == mix) || pr->nvalue >= 32);
+	    (c & mix) == mix) || pr->nvalue >= 32));
 }
 
 static bool
@@ -474,17 +474,17 @@ find_pair(const struct shape *sh, const struct spot *s, struct found *f)
 
 	(void)sh;
 	if (s->n < 2 || s->p[1] == '=' || !pair_name(s, &pr))
-		return false;
+		return (false);
 	pair_value(s, &pr);
 	if (!value_is_secret(&pr))
-		return false;
+		return (false);
 	f->from = (size_t)(pr.value - s->p);
 	f->to = f->from + pr.nvalue;
 	/* judged by its begin, masked to its end */
 	if (pr.open)
 		while (f->to < s->n && !value_ends(&pr, s->p[f->to]))
 			f->to++;
-	return true;
+	return (true);
 }
 
 /* --- the table --------------------------------------------------------------- */
@@ -580,9 +580,9 @@ find_at(const uint64_t *by_first, const struct spot *s, struct found *f)
 		n = strlen(sh->prefix);
 		if (s->n >= n && memcmp(s->p, sh->prefix, n) == 0 &&
 		    sh->fn(sh, s, f) && f->to > f->from)
-			return sh;
+			return (sh);
 	}
-	return NULL;
+	return (NULL);
 }
 
 size_t
@@ -612,7 +612,7 @@ sbx_mask(char *text, size_t *len)
 		masked++;
 	}
 	*len = out;
-	return masked;
+	return (masked);
 }
 
 static const char *
@@ -629,19 +629,19 @@ find_first(const char *text, size_t len, bool tokens)
 
 		if (by_first[(unsigned char)text[at]] != 0 &&
 		    (sh = find_at(by_first, &s, &f)) != NULL)
-			return sh->name;
+			return (sh->name);
 	}
-	return NULL;
+	return (NULL);
 }
 
 const char *
 sbx_mask_find(const char *text, size_t len)
 {
-	return find_first(text, len, false);
+	return (find_first(text, len, false));
 }
 
 const char *
 sbx_mask_find_token(const char *text, size_t len)
 {
-	return find_first(text, len, true);
+	return (find_first(text, len, true));
 }

@@ -41,7 +41,7 @@ failed(struct report *rep, const char *call)
 {
 	rep->error = errno;
 	(void)sbx_strlcpy(rep->call, call, sizeof(rep->call));
-	return -1;
+	return (-1);
 }
 
 static int
@@ -50,9 +50,9 @@ try_seccomp(struct report *rep)
 	uint32_t action = SECCOMP_RET_KILL_PROCESS;
 
 	if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) < 0)
-		return failed(rep, "seccomp(SECCOMP_GET_ACTION_AVAIL, "
-		    "KILL_PROCESS)");
-	return 0;
+		return (failed(rep, "seccomp(SECCOMP_GET_ACTION_AVAIL, "
+		    "KILL_PROCESS)"));
+	return (0);
 }
 
 static int
@@ -61,9 +61,9 @@ try_landlock(struct report *rep)
 	int why;
 
 	if (sbx_privs_landlock_abi(&why) >= 1)
-		return 0;
+		return (0);
 	errno = why;
-	return failed(rep, "landlock_create_ruleset");
+	return (failed(rep, "landlock_create_ruleset"));
 }
 
 static int
@@ -74,9 +74,9 @@ try_openat2(struct report *rep)
 	int fd = (int)syscall(SYS_openat2, AT_FDCWD, ".", &how, sizeof(how));
 
 	if (fd < 0)
-		return failed(rep, "openat2(RESOLVE_BENEATH)");
+		return (failed(rep, "openat2(RESOLVE_BENEATH)"));
 	(void)close(fd); /* the child ends next */
-	return 0;
+	return (0);
 }
 
 static int
@@ -85,9 +85,9 @@ try_pidfd(struct report *rep)
 	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
 
 	if (fd < 0)
-		return failed(rep, "pidfd_open");
+		return (failed(rep, "pidfd_open"));
 	(void)close(fd); /* the child ends next */
-	return 0;
+	return (0);
 }
 
 static int
@@ -96,11 +96,11 @@ try_memfd(struct report *rep)
 	int fd = memfd_create("check", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0)
-		return failed(rep, "memfd_create");
+		return (failed(rep, "memfd_create"));
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) < 0)
-		return failed(rep, "fcntl(F_ADD_SEALS)");
+		return (failed(rep, "fcntl(F_ADD_SEALS)"));
 	(void)close(fd); /* the child ends next */
-	return 0;
+	return (0);
 }
 
 static int
@@ -110,9 +110,9 @@ try_nofile(struct report *rep)
 
 	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 &&
 	    lim.rlim_max >= 2 * SBX_NOFILE_GAP)
-		return 0;
+		return (0);
 	errno = EMFILE;
-	return failed(rep, "getrlimit(RLIMIT_NOFILE)");
+	return (failed(rep, "getrlimit(RLIMIT_NOFILE)"));
 }
 
 /* As the engine: its user when started by root, its namespaces. */
@@ -131,19 +131,19 @@ enter_outer(struct report *rep)
 		}
 		if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
 		    setresuid(uid, uid, uid) < 0)
-			return failed(rep, "setresuid");
+			return (failed(rep, "setresuid"));
 	}
 	if (sbx_privs_namespaces(&err) < 0) {
 		errno = err.sys_errno;
-		return failed(rep, "unshare(CLONE_NEWUSER | CLONE_NEWNET)");
+		return (failed(rep, "unshare(CLONE_NEWUSER | CLONE_NEWNET)"));
 	}
-	return 0;
+	return (0);
 }
 
 static int
 try_userns(struct report *rep)
 {
-	return enter_outer(rep);
+	return (enter_outer(rep));
 }
 
 static int
@@ -152,8 +152,8 @@ write_map(struct report *rep, const char *path, const char *text)
 	SBX_CLEANUP(fd) int fd = open(path, O_WRONLY | O_CLOEXEC);
 
 	if (fd < 0 || sbx_write_all(fd, text, strlen(text)) < 0)
-		return failed(rep, path);
-	return 0;
+		return (failed(rep, path));
+	return (0);
 }
 
 /* The second level: what a sandbox's first process does. */
@@ -166,33 +166,33 @@ enter_inner(struct report *rep)
 	(void)snprintf(gids, sizeof(gids), "1000 %u 1\n", getegid());
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
 	    CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0)
-		return failed(rep, "unshare of a sandbox's namespaces");
+		return (failed(rep, "unshare of a sandbox's namespaces"));
 	/* Not dumpable since the uid changed: /proc/self would be root's. */
 	if (prctl(PR_SET_DUMPABLE, 1) < 0)
-		return failed(rep, "prctl(PR_SET_DUMPABLE)");
+		return (failed(rep, "prctl(PR_SET_DUMPABLE)"));
 	if (write_map(rep, "/proc/self/gid_map", gids) < 0 ||
 	    write_map(rep, "/proc/self/uid_map", uids) < 0)
-		return -1;
+		return (-1);
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return failed(rep, "mount(/, MS_PRIVATE)");
-	return 0;
+		return (failed(rep, "mount(/, MS_PRIVATE)"));
+	return (0);
 }
 
 static int
 try_overlay(struct report *rep)
 {
 	if (enter_outer(rep) < 0 || enter_inner(rep) < 0)
-		return -1;
+		return (-1);
 	if (mount("tmpfs", "/tmp", "tmpfs", 0, NULL) < 0)
-		return failed(rep, "mount(tmpfs) in a user namespace");
+		return (failed(rep, "mount(tmpfs) in a user namespace"));
 	if (mkdir("/tmp/l", 0700) < 0 || mkdir("/tmp/u", 0700) < 0 ||
 	    mkdir("/tmp/w", 0700) < 0 || mkdir("/tmp/m", 0700) < 0)
-		return failed(rep, "mkdir");
+		return (failed(rep, "mkdir"));
 	if (mount("overlay", "/tmp/m", "overlay", 0,
 	    "lowerdir=/tmp/l,upperdir=/tmp/u,workdir=/tmp/w,userxattr") < 0)
-		return failed(rep, "mount(overlay, userxattr) in a user "
-		    "namespace");
-	return 0;
+		return (failed(rep, "mount(overlay, userxattr) in a user "
+		    "namespace"));
+	return (0);
 }
 
 static int
@@ -202,17 +202,17 @@ try_proc(struct report *rep)
 	pid_t pid;
 
 	if (enter_outer(rep) < 0 || enter_inner(rep) < 0)
-		return -1;
+		return (-1);
 	/* Only a child is in the new pid namespace. */
 	if ((pid = fork()) < 0)
-		return failed(rep, "fork");
+		return (failed(rep, "fork"));
 	if (pid == 0)
 		_exit(mount("proc", "/proc", "proc", 0, NULL) < 0 ? errno : 0);
 	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
-		return failed(rep, "waitpid");
+		return (failed(rep, "waitpid"));
 	errno = WEXITSTATUS(status);
-	return errno == 0 ? 0 : failed(rep, "mount(proc) in a nested user "
-	    "namespace");
+	return (errno == 0 ? 0 : failed(rep, "mount(proc) in a nested user "
+	    "namespace"));
 }
 
 static const struct {
@@ -255,7 +255,7 @@ run_check(int (*fn)(struct report *), struct report *rep)
 	*rep = (struct report){ 0 };
 	if (pipe2(p, O_CLOEXEC) < 0) {
 		(void)failed(rep, "pipe2");
-		return false;
+		return (false);
 	}
 	if ((pid = fork()) == 0) {
 		(void)fn(rep);
@@ -268,9 +268,9 @@ run_check(int (*fn)(struct report *), struct report *rep)
 	if (pid < 0 || waitpid(pid, &status, 0) != pid ||
 	    n != (ssize_t)sizeof(*rep)) {
 		(void)failed(rep, "fork of a check");
-		return false;
+		return (false);
 	}
-	return rep->error == 0;
+	return (rep->error == 0);
 }
 
 static int
@@ -281,7 +281,7 @@ check_users(struct sbx_buf *b)
 	int missing = 0;
 
 	if (geteuid() != 0)
-		return 0;
+		return (0);
 	for (size_t i = 0; i < SBX_NELEM(users); i++) {
 		if (getpwnam(users[i]) != NULL)
 			continue;
@@ -290,7 +290,7 @@ check_users(struct sbx_buf *b)
 		    "--user-group %s\n", users[i], users[i]);
 		missing++;
 	}
-	return missing;
+	return (missing);
 }
 
 int
@@ -306,5 +306,5 @@ sbx_privs_check_kernel(struct sbx_buf *b)
 		    rep.call, strerror(rep.error), checks[i].mend);
 		missing++;
 	}
-	return missing + check_users(b);
+	return (missing + check_users(b));
 }

@@ -30,12 +30,12 @@ static uint64_t
 rights_of_abi(int abi)
 {
 	if (abi >= 5)
-		return (1ULL << 16) - 1;
+		return ((1ULL << 16) - 1);
 	if (abi >= 3)
-		return (1ULL << 15) - 1;
+		return ((1ULL << 15) - 1);
 	if (abi >= 2)
-		return (1ULL << 14) - 1;
-	return (1ULL << 13) - 1;
+		return ((1ULL << 14) - 1);
+	return ((1ULL << 13) - 1);
 }
 
 int
@@ -46,7 +46,7 @@ sbx_privs_landlock_abi(int *ret_errno)
 	abi = syscall(SYS_landlock_create_ruleset, NULL, 0,
 	    LANDLOCK_CREATE_RULESET_VERSION);
 	*ret_errno = abi < 0 ? errno : 0;
-	return abi < 0 ? 0 : (int)abi;
+	return (abi < 0 ? 0 : (int)abi);
 }
 
 static int
@@ -61,11 +61,11 @@ add_dirs(int ruleset, const struct sbx_privs_row *row, const int *dir_fds,
 
 		if (syscall(SYS_landlock_add_rule, ruleset,
 		    LANDLOCK_RULE_PATH_BENEATH, &beneath, 0) < 0)
-			return sbx_err_sys(err, "landlock_add_rule: %s (a "
+			return (sbx_err_sys(err, "landlock_add_rule: %s (a "
 			    "directory descriptor is needed)",
-			    row->dirs[i].what);
+			    row->dirs[i].what));
 	}
-	return 0;
+	return (0);
 }
 
 int
@@ -80,15 +80,15 @@ sbx_privs_landlock(const struct sbx_privs_row *row, const int *dir_fds,
 	while (want < SBX_PRIVS_DIRS_MAX && row->dirs[want].what)
 		want++;
 	if (ndirs != want)
-		return sbx_err_set(err, SBX_E_SYS, "Landlock: the row names "
-		    "%d directories, %d were handed in", want, ndirs);
+		return (sbx_err_set(err, SBX_E_SYS, "Landlock: the row names "
+		    "%d directories, %d were handed in", want, ndirs));
 
 	abi = sbx_privs_landlock_abi(&why);
 	if (abi < 1) {
 		errno = why;
-		return sbx_err_set(err, SBX_E_UNSUPPORTED,
+		return (sbx_err_set(err, SBX_E_UNSUPPORTED,
 		    "landlock_create_ruleset: %s: boot Linux 5.13 or newer "
-		    "with \"landlock\" in its lsm= list", strerror(why));
+		    "with \"landlock\" in its lsm= list", strerror(why)));
 	}
 	/* Everything is handled, so everything not listed is refused. */
 	attr.fs = rights_of_abi(abi);
@@ -106,10 +106,10 @@ sbx_privs_landlock(const struct sbx_privs_row *row, const int *dir_fds,
 	}
 	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 	if (ruleset < 0)
-		return sbx_err_sys(err, "landlock_create_ruleset");
+		return (sbx_err_sys(err, "landlock_create_ruleset"));
 	if ((r = add_dirs(ruleset, row, dir_fds, attr.fs, err)) < 0)
-		return r;
+		return (r);
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
-		return sbx_err_sys(err, "landlock_restrict_self");
-	return 0;
+		return (sbx_err_sys(err, "landlock_restrict_self"));
+	return (0);
 }

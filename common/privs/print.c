@@ -164,5 +164,5 @@ sbx_privs_print(struct sbx_buf *b)
 			(void)sbx_buf_str(b, "\n");
 		print_row(b, (enum sbx_proc)p);
 	}
-	return b->overflow ? SBX_E_LIMIT : 0;
+	return (b->overflow ? SBX_E_LIMIT : 0);
 }

@@ -38,8 +38,8 @@ write_proc(const char *path, const char *text, struct sbx_err *err)
 	SBX_CLEANUP(fd) int fd = open(path, O_WRONLY | O_CLOEXEC);
 
 	if (fd < 0 || sbx_write_all(fd, text, strlen(text)) < 0)
-		return sbx_err_sys(err, "%s", path);
-	return 0;
+		return (sbx_err_sys(err, "%s", path));
+	return (0);
 }
 
 int
@@ -54,23 +54,23 @@ sbx_privs_namespaces(struct sbx_err *err)
 	uids = sbx_xasprintf("%u %u 1\n", uid, uid);
 	gids = sbx_xasprintf("%u %u 1\n", gid, gid);
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
-		return sbx_err_sys(err, "unshare of a user and network "
+		return (sbx_err_sys(err, "unshare of a user and network "
 		    "namespace (see user.max_user_namespaces, "
 		    "kernel.unprivileged_userns_clone, "
-		    "kernel.apparmor_restrict_unprivileged_userns)");
+		    "kernel.apparmor_restrict_unprivileged_userns)"));
 	/* /proc/self belongs to root while the process is not dumpable.  The
 	 * others that run under this uid meanwhile are caged, without ptrace;
 	 * outside a cage they could have attached before the exec, too. */
 	if (prctl(PR_SET_DUMPABLE, 1) < 0)
-		return sbx_err_sys(err, "prctl: PR_SET_DUMPABLE");
+		return (sbx_err_sys(err, "prctl: PR_SET_DUMPABLE"));
 	r = write_proc("/proc/self/setgroups", "deny", err);
 	if (r == 0)
 		r = write_proc("/proc/self/gid_map", gids, err);
 	if (r == 0)
 		r = write_proc("/proc/self/uid_map", uids, err);
 	if (prctl(PR_SET_DUMPABLE, 0) < 0)
-		return sbx_err_sys(err, "prctl: PR_SET_DUMPABLE");
-	return r;
+		return (sbx_err_sys(err, "prctl: PR_SET_DUMPABLE"));
+	return (r);
 }
 
 _Noreturn static void
@@ -123,26 +123,26 @@ find_ids(const struct sbx_privs_row *row, const struct sbx_privs_args *args,
 	ret_ids->gid = getegid();
 	ret_ids->change = false;
 	if (ret_ids->uid != 0 || row->ids == SBX_IDS_KEEP)
-		return 0;
+		return (0);
 	ret_ids->change = true;
 	if (row->ids == SBX_IDS_ARGS) {
 		/* The caller may be root itself.  Its files are then read as
 		 * uid 0 with no capability at all: what root owns, no more. */
 		ret_ids->uid = args->uid;
 		ret_ids->gid = args->gid;
-		return 0;
+		return (0);
 	}
 	errno = 0;
 	if ((pw = getpwnam(row->user)) == NULL)
-		return sbx_err_set(err, SBX_E_SYS, "getpwnam: no user %s: run "
+		return (sbx_err_set(err, SBX_E_SYS, "getpwnam: no user %s: run "
 		    "systemd-sysusers with contrib/sysusers.d/sbx.conf, or "
-		    "useradd --system --user-group %s", row->user, row->user);
+		    "useradd --system --user-group %s", row->user, row->user));
 	if (pw->pw_uid == 0 || pw->pw_gid == 0)
-		return sbx_err_set(err, SBX_E_POLICY, "getpwnam: user %s is "
-		    "root or in its group: give it ids of its own", row->user);
+		return (sbx_err_set(err, SBX_E_POLICY, "getpwnam: user %s is "
+		    "root or in its group: give it ids of its own", row->user));
 	ret_ids->uid = pw->pw_uid;
 	ret_ids->gid = pw->pw_gid;
-	return 0;
+	return (0);
 }
 
 static int
@@ -152,14 +152,14 @@ lower(int resource, const char *name, rlim_t want, bool keep_hard,
 	struct rlimit lim;
 
 	if (getrlimit(resource, &lim) < 0)
-		return sbx_err_sys(err, "getrlimit: %s", name);
+		return (sbx_err_sys(err, "getrlimit: %s", name));
 	/* RLIM_INFINITY is the largest number: it leaves the hard limit. */
 	lim.rlim_cur = want < lim.rlim_max ? want : lim.rlim_max;
 	if (!keep_hard)
 		lim.rlim_max = lim.rlim_cur;
 	if (setrlimit(resource, &lim) < 0)
-		return sbx_err_sys(err, "setrlimit: %s", name);
-	return 0;
+		return (sbx_err_sys(err, "setrlimit: %s", name));
+	return (0);
 }
 
 static int
@@ -171,19 +171,19 @@ set_limits(const struct sbx_privs_row *row, struct sbx_err *err)
 	if ((r = lower(RLIMIT_CORE, "RLIMIT_CORE", 0, false, err)) < 0 ||
 	    (r = lower(RLIMIT_NOFILE, "RLIMIT_NOFILE", row->nofile, keep,
 	    err)) < 0)
-		return r;
+		return (r);
 	/* What is not restricted stays as the operator left it. */
 	if (row->nproc != RLIM_INFINITY &&
 	    (r = lower(RLIMIT_NPROC, "RLIMIT_NPROC", row->nproc, false,
 	    err)) < 0)
-		return r;
+		return (r);
 #ifndef SBX_SANITIZERS /* their shadow memory counts as data */
 	if (row->data != RLIM_INFINITY &&
 	    (r = lower(RLIMIT_DATA, "RLIMIT_DATA", row->data, false,
 	    err)) < 0)
-		return r;
+		return (r);
 #endif
-	return 0;
+	return (0);
 }
 
 /* Without CAP_SETPCAP the set cannot shrink; no_new_privs then empties it of
@@ -206,19 +206,19 @@ drop_bounding(const struct sbx_privs_row *row, struct sbx_err *err)
 		if (prctl(PR_CAPBSET_DROP, c) < 0 && errno != EINVAL)
 			r = sbx_err_sys(err, "prctl: PR_CAPBSET_DROP %u", c);
 	}
-	return r;
+	return (r);
 }
 
 static int
 drop_ids(const struct ids *ids, struct sbx_err *err)
 {
 	if (setgroups(1, &ids->gid) < 0)
-		return sbx_err_sys(err, "setgroups: %u", ids->gid);
+		return (sbx_err_sys(err, "setgroups: %u", ids->gid));
 	if (setresgid(ids->gid, ids->gid, ids->gid) < 0)
-		return sbx_err_sys(err, "setresgid: %u", ids->gid);
+		return (sbx_err_sys(err, "setresgid: %u", ids->gid));
 	if (setresuid(ids->uid, ids->uid, ids->uid) < 0)
-		return sbx_err_sys(err, "setresuid: %u", ids->uid);
-	return 0;
+		return (sbx_err_sys(err, "setresuid: %u", ids->uid));
+	return (0);
 }
 
 static int
@@ -228,16 +228,16 @@ try_regain(struct sbx_err *err)
 	gid_t rg, eg, sg, gid = getegid();
 
 	if (setresuid((uid_t)-1, 0, (uid_t)-1) == 0)
-		return sbx_err_set(err, SBX_E_POLICY, "root was regained");
+		return (sbx_err_set(err, SBX_E_POLICY, "root was regained"));
 	if (gid != 0 && setresgid((gid_t)-1, 0, (gid_t)-1) == 0)
-		return sbx_err_set(err, SBX_E_POLICY, "group 0 was regained");
+		return (sbx_err_set(err, SBX_E_POLICY, "group 0 was regained"));
 	if (getresuid(&r, &e, &s) < 0 || getresgid(&rg, &eg, &sg) < 0)
-		return sbx_err_sys(err, "getresuid");
+		return (sbx_err_sys(err, "getresuid"));
 	if (r != uid || e != uid || s != uid || rg != gid || eg != gid ||
 	    sg != gid)
-		return sbx_err_set(err, SBX_E_POLICY, "saved ids differ from "
-		    "the effective ones (a set-id program?)");
-	return 0;
+		return (sbx_err_set(err, SBX_E_POLICY, "saved ids differ from "
+		    "the effective ones (a set-id program?)"));
+	return (0);
 }
 
 /* Exactly the bits in `want` of what is permitted now; read back. */
@@ -269,7 +269,7 @@ set_caps(uint64_t want, struct sbx_err *err)
 		    "capget: capabilities are left after capset");
 	(void)cap_free(have);
 	(void)cap_free(set);
-	return r;
+	return (r);
 }
 
 /* The kernel forgets it on a change of ids, so it comes after the last. */
@@ -277,10 +277,10 @@ static int
 die_with_parent(pid_t parent, struct sbx_err *err)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-		return sbx_err_sys(err, "prctl: PR_SET_PDEATHSIG");
+		return (sbx_err_sys(err, "prctl: PR_SET_PDEATHSIG"));
 	if (getppid() != parent)
-		return sbx_err_set(err, SBX_E_CLOSED, "the parent died");
-	return 0;
+		return (sbx_err_set(err, SBX_E_CLOSED, "the parent died"));
+	return (0);
 }
 
 static int
@@ -289,9 +289,9 @@ check_args(const struct sbx_privs_row *row, const struct sbx_privs_args *args,
 {
 	if (row->ids == SBX_IDS_ARGS && geteuid() != 0 &&
 	    (args->uid != geteuid() || args->gid != getegid()))
-		return sbx_err_set(err, SBX_E_POLICY, "not started by root, "
-		    "so it cannot read with the rights of uid %u", args->uid);
-	return 0;
+		return (sbx_err_set(err, SBX_E_POLICY, "not started by root, "
+		    "so it cannot read with the rights of uid %u", args->uid));
+	return (0);
 }
 
 /* Ids and capabilities.  *ret_own: the ids are the row's own. */
@@ -306,14 +306,14 @@ drop_power(const struct sbx_privs_row *row, const struct ids *ids,
 	*ret_own = ids->change || (row->ids == SBX_IDS_OWN &&
 	    geteuid() != 0 && prctl(PR_CAPBSET_READ, CAP_SETUID) == 0);
 	if (!(row->flags & SBX_ROW_CAPS) && (r = drop_bounding(row, err)) < 0)
-		return r;
+		return (r);
 	if (ids->change && (r = drop_ids(ids, err)) < 0)
-		return r;
+		return (r);
 	if (geteuid() != 0 && (r = try_regain(err)) < 0)
-		return r;
+		return (r);
 	if (!(row->flags & SBX_ROW_CAPS))
-		return set_caps(row->caps, err);
-	return 0;
+		return (set_caps(row->caps, err));
+	return (0);
 }
 
 int
@@ -326,10 +326,10 @@ sbx_privs_become(enum sbx_proc proc, struct sbx_err *err)
 	int r;
 
 	if (geteuid() != 0 || row->ids != SBX_IDS_OWN)
-		return 0;
+		return (0);
 	if ((r = find_ids(row, &none, &ids, err)) < 0)
-		return r;
-	return drop_power(row, &ids, &own, err);
+		return (r);
+	return (drop_power(row, &ids, &own, err));
 }
 
 int
@@ -345,7 +345,7 @@ sbx_privs_users(struct sbx_err *err)
 		if (row->ids == SBX_IDS_OWN)
 			r = find_ids(row, &none, &ids, err);
 	}
-	return r;
+	return (r);
 }
 
 /* The part that changes who the process is. */
@@ -357,7 +357,7 @@ drop(const struct sbx_privs_row *row, const struct ids *ids,
 	int r;
 
 	if ((r = drop_power(row, ids, &own, err)) < 0)
-		return r;
+		return (r);
 	if (own)
 		*features |= SBX_PRIVS_OWN_USER;
 	if (row->flags & SBX_ROW_NAMESPACES) {
@@ -365,10 +365,10 @@ drop(const struct sbx_privs_row *row, const struct ids *ids,
 		 * uid that makes it, and the map names this one.  All
 		 * capabilities are held in it, and nowhere else. */
 		if ((r = sbx_privs_namespaces(err)) < 0)
-			return r;
+			return (r);
 		*features |= SBX_PRIVS_USERNS | SBX_PRIVS_NETNS;
 	}
-	return 0;
+	return (0);
 }
 
 int
@@ -382,31 +382,31 @@ sbx_privs_enter(enum sbx_proc proc, const struct sbx_privs_args *args,
 	int r;
 
 	if (proc >= SBX_PROC_MAX)
-		return sbx_err_set(err, SBX_E_RANGE, "no such row");
+		return (sbx_err_set(err, SBX_E_RANGE, "no such row"));
 	row = sbx_privs_row(proc);
 	if (args == NULL)
 		args = &none;
 	*ret_features = 0;
 	/* With a fixed zone libc opens no file for any time function. */
 	if (setenv("TZ", "UTC0", 1) < 0)
-		return sbx_err_sys(err, "setenv: TZ");
+		return (sbx_err_sys(err, "setenv: TZ"));
 	tzset();
 	if ((r = check_args(row, args, err)) < 0 ||
 	    (r = find_ids(row, args, &ids, err)) < 0 ||
 	    (r = set_limits(row, err)) < 0 ||
 	    (r = drop(row, &ids, ret_features, err)) < 0)
-		return r;
+		return (r);
 	if ((row->flags & SBX_ROW_DIES) &&
 	    (r = die_with_parent(parent, err)) < 0)
-		return r;
+		return (r);
 	if (prctl(PR_SET_DUMPABLE, 0) < 0)
-		return sbx_err_sys(err, "prctl: PR_SET_DUMPABLE");
+		return (sbx_err_sys(err, "prctl: PR_SET_DUMPABLE"));
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return sbx_err_sys(err, "prctl: PR_SET_NO_NEW_PRIVS");
+		return (sbx_err_sys(err, "prctl: PR_SET_NO_NEW_PRIVS"));
 	sbx_privs_sanitizer_caged();
 	if ((row->flags & SBX_ROW_LANDLOCK) &&
 	    (r = sbx_privs_landlock(row, args->dir_fds, args->ndir_fds,
 	    ret_features, err)) < 0)
-		return r;
-	return sbx_privs_seccomp(row, args->trap, err);
+		return (r);
+	return (sbx_privs_seccomp(row, args->trap, err));
 }

@@ -428,7 +428,7 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 const struct sbx_privs_row *
 sbx_privs_row(enum sbx_proc proc)
 {
-	return &rows[proc];
+	return (&rows[proc]);
 }
 
 const char *
@@ -453,7 +453,7 @@ sbx_privs_rule_text(enum sbx_privs_rule rule)
 		[SBX_RULE_PERSONALITY] = "not the default",
 	};
 
-	return rule < SBX_RULE_MAX ? text[rule] : NULL;
+	return (rule < SBX_RULE_MAX ? text[rule] : NULL);
 }
 
 bool
@@ -463,6 +463,6 @@ sbx_privs_mentioned(const struct sbx_privs_row *row, unsigned upto, const char *
 		for (const struct sbx_privs_call *c = row->calls[i]; c->name;
 		    c++)
 			if (strcmp(c->name, name) == 0)
-				return true;
-	return false;
+				return (true);
+	return (false);
 }

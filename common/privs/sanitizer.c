@@ -21,7 +21,7 @@ int __lsan_is_turned_off(void);
 int
 __lsan_is_turned_off(void)
 {
-	return caged;
+	return (caged);
 }
 
 void

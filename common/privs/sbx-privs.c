@@ -21,7 +21,7 @@ static int
 usage(void)
 {
 	(void)fprintf(stderr, "usage: sbx-privs [-c]\n");
-	return 1;
+	return (1);
 }
 
 static int
@@ -29,9 +29,9 @@ put(const struct sbx_buf *b)
 {
 	if (b->overflow || sbx_write_all(STDOUT_FILENO, b->data, b->len) < 0) {
 		(void)fprintf(stderr, "sbx-privs: cannot write\n");
-		return 2;
+		return (2);
 	}
-	return 0;
+	return (0);
 }
 
 static int
@@ -51,8 +51,8 @@ check(void)
 	    sbx_privs_landlock_abi(&why), fd < 0 ? "no" : "yes");
 	sbx_close(&fd);
 	if (put(&b) != 0)
-		return 2;
-	return missing == 0 ? 0 : 1;
+		return (2);
+	return (missing == 0 ? 0 : 1);
 }
 
 int
@@ -61,10 +61,10 @@ main(int argc, char **argv)
 	SBX_CLEANUP_BUF struct sbx_buf b;
 
 	if (argc == 2 && strcmp(argv[1], "-c") == 0)
-		return check();
+		return (check());
 	if (argc != 1)
-		return usage();
+		return (usage());
 	sbx_buf_init(&b, 256 << 10);
 	(void)sbx_privs_print(&b); /* an overflow is seen by put() */
-	return put(&b);
+	return (put(&b));
 }

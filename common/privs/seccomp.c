@@ -66,8 +66,8 @@ trap_prepare(struct sbx_err *err)
 		free(name);
 	}
 	if (sigaction(SIGSYS, &act, NULL) < 0)
-		return sbx_err_sys(err, "sigaction: SIGSYS");
-	return 0;
+		return (sbx_err_sys(err, "sigaction: SIGSYS"));
+	return (0);
 }
 
 static void
@@ -282,12 +282,12 @@ sbx_privs_seccomp(const struct sbx_privs_row *row, bool trap,
 	int r;
 
 	if (trap && (r = trap_prepare(err)) < 0)
-		return r;
+		return (r);
 	f.ctx = seccomp_init(row->flags & SBX_ROW_DENY ? SCMP_ACT_ALLOW :
 	    other);
 	if (f.ctx == NULL)
-		return sbx_err_set(err, SBX_E_UNSUPPORTED, "seccomp_init: "
-		    "the kernel needs CONFIG_SECCOMP_FILTER");
+		return (sbx_err_set(err, SBX_E_UNSUPPORTED, "seccomp_init: "
+		    "the kernel needs CONFIG_SECCOMP_FILTER"));
 	/* Other architectures' calls have other numbers: not filtered here,
 	 * so refused.  no_new_privs is set already. */
 	f.error = seccomp_attr_set(f.ctx, SCMP_FLTATR_ACT_BADARCH,
@@ -304,8 +304,8 @@ sbx_privs_seccomp(const struct sbx_privs_row *row, bool trap,
 	}
 	seccomp_release(f.ctx);
 	if (f.error == 0)
-		return 0;
+		return (0);
 	errno = -f.error;
-	return sbx_err_sys(err, "seccomp: %s (Linux 4.14 with "
-	    "CONFIG_SECCOMP_FILTER is needed)", f.failed);
+	return (sbx_err_sys(err, "seccomp: %s (Linux 4.14 with "
+	    "CONFIG_SECCOMP_FILTER is needed)", f.failed));
 }

@@ -79,7 +79,7 @@ int sbx_peer_send(struct sbx_peer *p, uint16_t type, uint32_t id,
 	static inline int sbx_send_##name(struct sbx_peer *p, uint32_t id,    \
 	    const struct sbx_##name *m, const int *fds)                       \
 	{                                                                     \
-		return sbx_peer_send(p, SBX_MSG_##NAME, id, m, fds);          \
+		return (sbx_peer_send(p, SBX_MSG_##NAME, id, m, fds));        \
 	}
 #include "common/proto/msgs.def"
 #undef MSG

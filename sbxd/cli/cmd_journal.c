@@ -29,14 +29,14 @@ usage(void)
 	    "       sbx journal show [-c CONTAINER] [-r RUN] [-o OP] "
 	    "[-s SINCE] [-n N] [--json]\n"
 	    "       sbx journal verify [--checkpoint SEQ:HASH]\n");
-	return EXIT_USAGE;
+	return (EXIT_USAGE);
 }
 
 static int
 fail(const struct sbx_err *err)
 {
 	fprintf(stderr, "sbx: %s\n", err->msg);
-	return err->code == SBX_E_POLICY ? EXIT_UNTRUE : EXIT_FATAL;
+	return (err->code == SBX_E_POLICY ? EXIT_UNTRUE : EXIT_FATAL);
 }
 
 /* 0, SBX_E_CLOSED when nobody reads stdout any more. */
@@ -53,7 +53,7 @@ print_line(const struct view *view, const struct journal_line *l)
 			fprintf(stderr, "sbx: " JOURNAL_NAME_FMT ", byte %"
 			    PRIu64 ": no record, skipping\n", l->file,
 			    l->offset);
-		return 0;
+		return (0);
 	}
 	if (view->json)
 		(void)sbx_buf_add(&b, l->text, l->len);
@@ -61,15 +61,15 @@ print_line(const struct view *view, const struct journal_line *l)
 		(void)journal_render(&rec, &b);
 	journal_record_clear(&rec);
 	(void)sbx_buf_add(&b, "\n", 1);
-	return fwrite(b.data, 1, b.len, stdout) == b.len &&
-	    (!view->follow || fflush(stdout) == 0) ? 0 : SBX_E_CLOSED;
+	return (fwrite(b.data, 1, b.len, stdout) == b.len &&
+	    (!view->follow || fflush(stdout) == 0) ? 0 : SBX_E_CLOSED);
 }
 
 static bool
 has_filter(const struct journal_filter *f)
 {
-	return f->container != NULL || f->run != NULL || f->op != NULL ||
-	    f->since != NULL;
+	return (f->container != NULL || f->run != NULL || f->op != NULL ||
+	    f->since != NULL);
 }
 
 static bool
@@ -79,12 +79,12 @@ line_matches(const struct view *view, const struct journal_line *l)
 	bool yes;
 
 	if (!has_filter(&view->filter))
-		return true;
+		return (true);
 	if (journal_parse(l->text, l->len, &rec) < 0)
-		return false;
+		return (false);
 	yes = journal_matches(&view->filter, &rec);
 	journal_record_clear(&rec);
-	return yes;
+	return (yes);
 }
 
 /* How many lines match; the reader is at the end afterwards. */
@@ -98,7 +98,7 @@ count_matches(const struct view *view, struct journal_reader *r,
 	*ret_n = 0;
 	while ((res = journal_next(r, &l, err)) == 0)
 		*ret_n += line_matches(view, &l);
-	return res == SBX_E_AGAIN ? 0 : res;
+	return (res == SBX_E_AGAIN ? 0 : res);
 }
 
 /* Print from here on, without the first `skip` matches. */
@@ -119,11 +119,11 @@ print_from(const struct view *view, struct journal_reader *r, uint64_t skip,
 			continue;
 		}
 		if (res < 0)
-			return res == SBX_E_AGAIN ? 0 : res;
+			return (res == SBX_E_AGAIN ? 0 : res);
 		if (!line_matches(view, &l) || (skip > 0 && skip-- > 0))
 			continue;
 		if (print_line(view, &l) < 0)
-			return sbx_err_sys(err, "writing to stdout");
+			return (sbx_err_sys(err, "writing to stdout"));
 	}
 }
 
@@ -137,7 +137,7 @@ show(const struct view *view, const char *dir)
 
 	res = journal_open(dir, &r, &err);
 	if (res < 0)
-		return fail(&err);
+		return (fail(&err));
 	if (view->count != UINT64_MAX && !has_filter(&view->filter))
 		res = journal_seek_last(r, view->count, &err);
 	else if (view->count != UINT64_MAX) {
@@ -153,8 +153,8 @@ show(const struct view *view, const char *dir)
 		res = print_from(view, r, skip, &err);
 	journal_close(r);
 	if (fflush(stdout) != 0)
-		return EXIT_FATAL;
-	return res < 0 ? fail(&err) : EXIT_OK;
+		return (EXIT_FATAL);
+	return (res < 0 ? fail(&err) : EXIT_OK);
 }
 
 static const struct option long_options[] = {
@@ -177,7 +177,7 @@ parse_view(struct view *view, int argc, char **argv, const char *options)
 	    -1) {
 		/* a long option counts only where its letter is permitted */
 		if (c == '?' || (c != 'j' && strchr(options, c) == NULL))
-			return SBX_E_SYNTAX;
+			return (SBX_E_SYNTAX);
 		if (c == 'f')
 			view->follow = true;
 		else if (c == 'j')
@@ -192,9 +192,9 @@ parse_view(struct view *view, int argc, char **argv, const char *options)
 			view->filter.since = optarg;
 		else if (sbx_parse_u64(optarg, 0, 1000000000, &view->count) <
 		    0)
-			return SBX_E_SYNTAX;
+			return (SBX_E_SYNTAX);
 	}
-	return optind == argc ? 0 : SBX_E_SYNTAX;
+	return (optind == argc ? 0 : SBX_E_SYNTAX);
 }
 
 static int
@@ -208,7 +208,7 @@ verify(const char *dir, uint64_t seq, const char *hash)
 	if (res < 0) {
 		fprintf(stderr, "verification failed after record %" PRIu64
 		    ":\n", v.last_seq);
-		return fail(&err);
+		return (fail(&err));
 	}
 	printf("%" PRIu64 " records good, last %" PRIu64 ":%s\n", v.records,
 	    v.last_seq, v.last_hash);
@@ -222,7 +222,7 @@ verify(const char *dir, uint64_t seq, const char *hash)
 		printf("anchored at checkpoint %" PRIu64 "\n", seq);
 	else
 		printf("tail unanchored\n");
-	return fflush(stdout) == 0 ? EXIT_OK : EXIT_FATAL;
+	return (fflush(stdout) == 0 ? EXIT_OK : EXIT_FATAL);
 }
 
 static int
@@ -235,13 +235,13 @@ cmd_verify(const char *dir, int argc, char **argv)
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		if (c != 'k' || (hash = strchr(optarg, ':')) == NULL)
-			return usage();
+			return (usage());
 		*hash++ = '\0';
 		if (sbx_parse_u64(optarg, 1, INT64_MAX, &seq) < 0 ||
 		    !sbx_is_hex(hash, JOURNAL_HASH_HEX))
-			return usage();
+			return (usage());
 	}
-	return optind == argc ? verify(dir, seq, hash) : usage();
+	return (optind == argc ? verify(dir, seq, hash) : usage());
 }
 
 int
@@ -253,14 +253,14 @@ cmd_journal(const char *dir, int argc, char **argv)
 	argc--;
 	argv++;
 	if (strcmp(verb, "verify") == 0)
-		return cmd_verify(dir, argc, argv);
+		return (cmd_verify(dir, argc, argv));
 	if (strcmp(verb, "tail") == 0) {
 		view.count = TAIL_DEFAULT;
-		return parse_view(&view, argc, argv, "fn:") < 0 ? usage() :
-		    show(&view, dir);
+		return (parse_view(&view, argc, argv, "fn:") < 0 ? usage() :
+		    show(&view, dir));
 	}
 	if (strcmp(verb, "show") == 0)
-		return parse_view(&view, argc, argv, "c:r:o:s:n:") < 0 ?
-		    usage() : show(&view, dir);
-	return usage();
+		return (parse_view(&view, argc, argv, "c:r:o:s:n:") < 0 ?
+		    usage() : show(&view, dir));
+	return (usage());
 }

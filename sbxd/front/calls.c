@@ -19,8 +19,8 @@ calls_find(const struct front *f, uint32_t number)
 
 	for (i = 0; i < SBX_MAX_FRONT_CALLS; i++)
 		if (f->calls[i] != NULL && f->calls[i]->number == number)
-			return f->calls[i];
-	return NULL;
+			return (f->calls[i]);
+	return (NULL);
 }
 
 struct call *
@@ -32,8 +32,8 @@ calls_find_id(const struct conn *c, const char *id)
 	for (i = 0; c->ncalls > 0 && i < SBX_MAX_FRONT_CALLS; i++)
 		if (calls[i] != NULL && calls[i]->c == c &&
 		    strcmp(calls[i]->id, id) == 0)
-			return calls[i];
-	return NULL;
+			return (calls[i]);
+	return (NULL);
 }
 
 void
@@ -70,8 +70,8 @@ progress_token(const struct request *r, char **ret_token)
 	*ret_token = NULL;
 	if (r->meta == NULL ||
 	    !json_object_object_get_ex(r->meta, "progressToken", &v))
-		return 0;
-	return rpc_token(v, ret_token);
+		return (0);
+	return (rpc_token(v, ret_token));
 }
 
 /* token: consumed. */
@@ -93,7 +93,7 @@ call_new(const struct request *r, enum call_kind kind, char *token)
 	f->calls[i] = call;
 	f->ncalls++;
 	r->c->ncalls++;
-	return call;
+	return (call);
 }
 
 /* A refusal in the shape that fits the kind of request. */
@@ -123,27 +123,27 @@ calls_start(const struct request *r, enum call_kind kind, const char *tool,
 	    r->c->ncalls >= SBX_MAX_CONN_CALLS) {
 		refuse(r->c, r->rev, r->id, kind, "busy", "Wait for the calls "
 		    "in flight to end.", "Too many requests are in flight.");
-		return NULL;
+		return (NULL);
 	}
 	if (progress_token(r, &token) != 0) {
 		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "Invalid params: progressToken must be a string or an "
 		    "integer");
-		return NULL;
+		return (NULL);
 	}
 	call = call_new(r, kind, token);
 	if (kind == CALL_LISTEN)
-		return call;
+		return (call);
 	if (sbx_memfd_sealed("arguments", arguments.p, arguments.len,
 	    &fd) == 0 && monitor_call(r->f, &(struct sbx_call){
 	    .principal = r->c->principal, .call = call->number, .tool = tool,
 	    .container = container, .want_progress = token != NULL }, fd) == 0)
-		return call;
+		return (call);
 	log_warn("a call could not be handed to the monitor tool=%s", tool);
 	refuse(r->c, r->rev, r->id, kind, "shutting_down", "",
 	    "The call could not be started.");
 	calls_free(r->f, call);
-	return NULL;
+	return (NULL);
 }
 
 /* --- what the monitor says ------------------------------------------------ */
@@ -207,7 +207,7 @@ read_result(int fd, char **ret_text, size_t *ret_len)
 	if (r != 0) {
 		log_warn("a worker's result cannot be read: %s",
 		    sbx_error_name(r));
-		return false;
+		return (false);
 	}
 	*ret_text = text;
 	*ret_len = len;
@@ -216,7 +216,7 @@ read_result(int fd, char **ret_text, size_t *ret_len)
 	    &where) != 0) {
 		log_warn("a worker's result is not clean: %s (byte %zu)",
 		    sbx_json_fault_text(where.fault), where.offset);
-		return false;
+		return (false);
 	}
 	/* raw ones stand between tokens only: in strings they are escaped */
 	for (p = text; (p = memchr(p, '\n', len - (size_t)(p - text))) != NULL;)
@@ -225,9 +225,9 @@ read_result(int fd, char **ret_text, size_t *ret_len)
 		*p = ' ';
 	if (text[strspn(text, " \t")] != '{') {
 		log_warn("a worker's result is not an object");
-		return false;
+		return (false);
 	}
-	return true;
+	return (true);
 }
 
 /* The error object of a resource request as a JSON-RPC error. */

@@ -151,7 +151,7 @@ time_left(const struct conn *c, const char **ret_why)
 		limit = AUTH_MS * MS_NS;
 		*ret_why = "the monitor did not say who it is";
 	} else if (c->number == 0 || c->state == CONN_DEAD) {
-		return 0;	/* a suspended stdio client keeps its suite */
+		return (0);	/* a suspended stdio client keeps its suite */
 	} else if (conn_unsent(c) > 0) {
 		since = c->sent_ns;
 		limit = STALL_MS * MS_NS;
@@ -161,8 +161,8 @@ time_left(const struct conn *c, const char **ret_why)
 		limit = LINE_MS * MS_NS;
 		*ret_why = "a message did not end";
 	} else
-		return 0;
-	return now - since >= limit ? 1 : limit - (now - since);
+		return (0);
+	return (now - since >= limit ? 1 : limit - (now - since));
 }
 
 static void
@@ -205,17 +205,17 @@ prepare_fd(int fd)
 	int flags;
 
 	if (fstat(fd, &st) != 0)
-		return CONN_IO_FILE;
+		return (CONN_IO_FILE);
 	if (S_ISCHR(st.st_mode) && isatty(fd))
-		return CONN_IO_TTY;
+		return (CONN_IO_TTY);
 	if (!S_ISFIFO(st.st_mode) && !S_ISSOCK(st.st_mode))
-		return CONN_IO_FILE;
+		return (CONN_IO_FILE);
 	/* The flag is of the open file, which a pipe's user rarely shares with
 	 * anybody; a terminal is shared with the shell and is left alone. */
 	flags = fcntl(fd, F_GETFL);
 	if (flags == -1 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
-		return CONN_IO_TTY;
-	return CONN_IO_READY;
+		return (CONN_IO_TTY);
+	return (CONN_IO_READY);
 }
 
 static struct conn *
@@ -244,7 +244,7 @@ conn_new(struct front *f, int fd_in, int fd_out)
 		sbx_fatal("no memory for a connection");
 	c->next = f->conns;
 	f->conns = c;
-	return c;
+	return (c);
 }
 
 struct conn *
@@ -258,7 +258,7 @@ conn_new_unix(struct front *f, int fd)
 	} while (c->number == 0);
 	c->state = CONN_AUTH;
 	conn_arm(c);
-	return c;
+	return (c);
 }
 
 struct conn *
@@ -268,7 +268,7 @@ conn_new_stdio(struct front *f, int fd_in, int fd_out, uint64_t principal)
 
 	c->principal = principal;
 	conn_set_state(c, CONN_OPEN);
-	return c;
+	return (c);
 }
 
 void

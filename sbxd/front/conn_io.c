@@ -70,11 +70,11 @@ receive(struct conn *c, void *buf, size_t size)
 	ssize_t n;
 
 	if (c->number == 0)
-		return read(c->fd_in, buf, size);
+		return (read(c->fd_in, buf, size));
 	n = recvmsg(c->fd_in, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (n >= 0)
 		take_rights(c, &msg);
-	return n;
+	return (n);
 }
 
 /* Drop what was handled; give the memory of a long message back. */
@@ -172,7 +172,7 @@ conn_on_in(int fd, short what, void *arg)
 size_t
 conn_unsent(const struct conn *c)
 {
-	return c->out.len - c->out_off;
+	return (c->out.len - c->out_off);
 }
 
 /* What can be written now, or EAGAIN.  A blocking terminal is asked for little
@@ -184,10 +184,10 @@ write_some(struct conn *c)
 	size_t n = conn_unsent(c);
 
 	if (c->number != 0)
-		return send(c->fd_out, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+		return (send(c->fd_out, p, n, MSG_NOSIGNAL | MSG_DONTWAIT));
 	if (c->io_out == CONN_IO_TTY && n > TTY_CHUNK)
 		n = TTY_CHUNK;
-	return write(c->fd_out, p, n);
+	return (write(c->fd_out, p, n));
 }
 
 void

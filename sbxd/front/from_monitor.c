@@ -12,8 +12,8 @@ on_ping(struct sbx_peer *p, struct sbx_in *in)
 
 	(void)snprintf(state, sizeof(state), "connections=%u calls=%u",
 	    f->nconns, f->ncalls);
-	return sbx_send_pong(p, in->hdr.id, &(struct sbx_pong){
-	    .healthy = 1, .state = state }, NULL);
+	return (sbx_send_pong(p, in->hdr.id, &(struct sbx_pong){
+	    .healthy = 1, .state = state }, NULL));
 }
 
 /* main() sends what is queued for the clients after the loop. */
@@ -24,7 +24,7 @@ on_shutdown(struct sbx_peer *p, struct sbx_in *in)
 
 	(void)in;
 	(void)event_base_loopbreak(f->base);
-	return 0;
+	return (0);
 }
 
 static int
@@ -32,13 +32,13 @@ on_front_stdio(struct sbx_peer *p, struct sbx_in *in)
 {
 	(void)conn_new_stdio(sbx_peer_ctx(p), sbx_steal_fd(&in->fds[0]),
 	    sbx_steal_fd(&in->fds[1]), in->m.front_stdio.principal);
-	return 0;
+	return (0);
 }
 
 static int
 on_front_listen(struct sbx_peer *p, struct sbx_in *in)
 {
-	return front_listen(sbx_peer_ctx(p), sbx_steal_fd(&in->fds[0]));
+	return (front_listen(sbx_peer_ctx(p), sbx_steal_fd(&in->fds[0])));
 }
 
 static int
@@ -47,7 +47,7 @@ on_front_principal(struct sbx_peer *p, struct sbx_in *in)
 	const struct sbx_front_principal *m = &in->m.front_principal;
 
 	conn_authenticated(sbx_peer_ctx(p), m->conn, m->principal, m->reason);
-	return 0;
+	return (0);
 }
 
 /* What is said about a call that is not waiting any more is ignored: it was
@@ -58,21 +58,21 @@ on_call_result(struct sbx_peer *p, struct sbx_in *in)
 {
 	calls_result(sbx_peer_ctx(p), in->m.call_result.call, in->fds[0],
 	    in->m.call_result.is_error != 0);
-	return 0;
+	return (0);
 }
 
 static int
 on_call_refused(struct sbx_peer *p, struct sbx_in *in)
 {
 	calls_refused(sbx_peer_ctx(p), &in->m.call_refused);
-	return 0;
+	return (0);
 }
 
 static int
 on_call_progress(struct sbx_peer *p, struct sbx_in *in)
 {
 	calls_progress(sbx_peer_ctx(p), &in->m.call_progress);
-	return 0;
+	return (0);
 }
 
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {

@@ -18,7 +18,7 @@ front_init(struct front *f, struct event_base *base, const char *profile)
 
 	r = profile_find(profile, &bit);
 	if (r != 0)
-		return r;
+		return (r);
 	memset(f, 0, sizeof(*f));
 	f->base = base;
 	f->tokener = json_tokener_new_ex(SBX_MAX_JSON_DEPTH + 1);
@@ -30,7 +30,7 @@ front_init(struct front *f, struct event_base *base, const char *profile)
 		sbx_fatal("no memory for a timer");
 	sbx_buf_init(&f->tools, TOOLS_MAX);
 	tools_put(&f->tools, bit);
-	return 0;
+	return (0);
 }
 
 void

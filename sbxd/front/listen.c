@@ -79,7 +79,7 @@ front_listen(struct front *f, int fd)
 {
 	if (f->listener != NULL) {
 		(void)close(fd);
-		return SBX_E_EXISTS;
+		return (SBX_E_EXISTS);
 	}
 	if (evutil_make_socket_nonblocking(fd) != 0)
 		log_warn("listener stays blocking: %s, ignoring",
@@ -90,5 +90,5 @@ front_listen(struct front *f, int fd)
 	if (f->listener == NULL || f->listen_again == NULL ||
 	    event_add(f->listener, NULL) != 0)
 		sbx_fatal("the listener cannot be watched");
-	return 0;
+	return (0);
 }

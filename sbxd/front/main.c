@@ -89,17 +89,17 @@ start(struct front *f, struct sbx_chan *c, struct sbx_err *err)
 	if (r == 0 && !sbx_accepts(&start_list, c->in->hdr.type))
 		r = SBX_E_STATE;
 	if (r < 0)
-		return sbx_err_set(err, r, "no FRONT_START: %s",
-		    sbx_error_name(r));
+		return (sbx_err_set(err, r, "no FRONT_START: %s",
+		    sbx_error_name(r)));
 	base = event_base_new();
 	if (base == NULL)
-		return sbx_err_set(err, SBX_E_SYS, "no event loop");
+		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
 	r = front_init(f, base, c->in->m.front_start.profile);
 	if (r < 0)
-		return sbx_err_set(err, r, "profile must be implement, review "
-		    "or issue");
+		return (sbx_err_set(err, r, "profile must be implement, review "
+		    "or issue"));
 	warm_json(f);
-	return 0;
+	return (0);
 }
 
 /* The cage, then the channel in the loop.  fd: owned. */
@@ -112,17 +112,17 @@ enter(struct front *f, int fd, bool trap, struct sbx_err *err)
 
 	r = sbx_privs_enter(SBX_PROC_FRONT, &args, &features, err);
 	if (r < 0)
-		return r;
+		return (r);
 	f->monitor = sbx_peer_new(f->base, fd, &front_from_monitor, f,
 	    on_monitor_end);
 	if (f->monitor == NULL)
-		return sbx_err_set(err, SBX_E_SYS, "no channel to the monitor");
+		return (sbx_err_set(err, SBX_E_SYS, "no channel to the monitor"));
 	sbx_log_to(log_to_monitor, f);
 	r = sbx_send_hello(f->monitor, 0, &(struct sbx_hello){
 	    .version = PACKAGE_VERSION, .pid = (uint32_t)getpid(),
 	    .features = features }, NULL);
-	return r == 0 ? 0 : sbx_err_set(err, r, "no HELLO: %s",
-	    sbx_error_name(r));
+	return (r == 0 ? 0 : sbx_err_set(err, r, "no HELLO: %s",
+	    sbx_error_name(r)));
 }
 
 int
@@ -140,7 +140,7 @@ main(int argc, char **argv)
 	sbx_accepts_print(argc, argv, tables, lists);
 	trap = argc == 2 && strncmp(argv[1], "-d", 2) == 0;
 	if (argc > 2 || (argc == 2 && !trap))
-		return 1;
+		return (1);
 	sbx_privs_early();
 	sbx_log_init("sbxd-front", trap ? SBX_LOG_DEBUG : SBX_LOG_INFO);
 	event_set_log_callback(log_of_libevent);
@@ -159,5 +159,5 @@ main(int argc, char **argv)
 		sbx_peer_free(f->monitor);
 	}
 	event_base_free(f->base);
-	return f->exit_code;
+	return (f->exit_code);
 }

@@ -13,7 +13,7 @@ skip_space(const char *s, size_t len, size_t at)
 	while (at < len && (s[at] == ' ' || s[at] == '\t' || s[at] == '\n' ||
 	    s[at] == '\r'))
 		at++;
-	return at;
+	return (at);
 }
 
 /* at is behind the opening quote; returns the place behind the closing one. */
@@ -22,7 +22,7 @@ skip_string(const char *s, size_t len, size_t at)
 {
 	while (at < len && s[at] != '"')
 		at += s[at] == '\\' ? 2 : 1;
-	return at < len ? at + 1 : len;
+	return (at < len ? at + 1 : len);
 }
 
 static size_t
@@ -43,7 +43,7 @@ skip_value(const char *s, size_t len, size_t at)
 		case '}':
 		case ']':
 			if (depth == 0)
-				return at; /* behind a number or a word */
+				return (at); /* behind a number or a word */
 			depth--;
 			at++;
 			break;
@@ -53,7 +53,7 @@ skip_value(const char *s, size_t len, size_t at)
 		case '\n':
 		case '\r':
 			if (depth == 0)
-				return at;
+				return (at);
 			at++;
 			continue;
 		default:
@@ -61,15 +61,15 @@ skip_value(const char *s, size_t len, size_t at)
 			continue;
 		}
 		if (depth == 0)
-			return at;
+			return (at);
 	}
-	return len;
+	return (len);
 }
 
 static int
 hex_value(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+	return (c >= '0' && c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
 }
 
 /* Is the raw text of a member's name this one?  "\u0061" is "a" too, and
@@ -89,11 +89,11 @@ name_is(const char *raw, size_t len, const char *name)
 			c = hex_value(raw[i + 4]) << 4 | hex_value(raw[i + 5]);
 			i += 6;
 		} else
-			return false;	/* names have nothing else to escape */
+			return (false);	/* names have nothing else to escape */
 		if (c != (unsigned char)*name++)
-			return false;
+			return (false);
 	}
-	return i == len && *name == '\0';
+	return (i == len && *name == '\0');
 }
 
 bool
@@ -103,25 +103,25 @@ member_find(const char *text, size_t len, const char *name,
 	size_t at = skip_space(text, len, 0), key, key_len, end;
 
 	if (at >= len || text[at++] != '{')
-		return false;
+		return (false);
 	for (;;) {
 		at = skip_space(text, len, at);
 		if (at >= len || text[at] != '"')
-			return false;
+			return (false);
 		key = ++at;
 		at = skip_string(text, len, at);
 		key_len = at - key - 1;
 		at = skip_space(text, len, at);
 		if (at >= len || text[at++] != ':')
-			return false;
+			return (false);
 		at = skip_space(text, len, at);
 		end = skip_value(text, len, at);
 		if (name_is(text + key, key_len, name)) {
 			*ret_value = (struct span){ text + at, end - at };
-			return true;
+			return (true);
 		}
 		at = skip_space(text, len, end);
 		if (at >= len || text[at++] != ',')
-			return false;
+			return (false);
 	}
 }

@@ -33,9 +33,9 @@ profile_find(const char *name, uint8_t *ret_profile)
 	for (i = 0; i < SBX_NELEM(names); i++)
 		if (strcmp(names[i].name, name) == 0) {
 			*ret_profile = names[i].profile;
-			return 0;
+			return (0);
 		}
-	return SBX_E_NOENT;
+	return (SBX_E_NOENT);
 }
 
 static void
@@ -107,10 +107,10 @@ cursor_refused(struct request *r)
 {
 	if (r->params == NULL ||
 	    !json_object_object_get_ex(r->params, "cursor", NULL))
-		return false;
+		return (false);
 	reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 	    "Invalid cursor");
-	return true;
+	return (true);
 }
 
 void
@@ -150,7 +150,7 @@ distance(const char *a, size_t na, const char *b, size_t nb)
 			diagonal = up;
 		}
 	}
-	return row[nb];
+	return (row[nb]);
 }
 
 const char *
@@ -161,7 +161,7 @@ tools_nearest(const char *name, size_t len)
 	size_t i, n, d, least = len / 2 + 1;
 
 	if (len > NAME_MAX_BYTES)
-		return NULL;
+		return (NULL);
 	for (i = 0; (t = sbx_tool_at(i)) != NULL; i++) {
 		n = strlen(t->name);
 		if (n > NAME_MAX_BYTES)
@@ -175,7 +175,7 @@ tools_nearest(const char *name, size_t len)
 			best = t->name;
 		}
 	}
-	return best;
+	return (best);
 }
 
 /* A result and not a protocol error, so that a model can mend it. */

@@ -66,7 +66,7 @@ reply_begin(struct conn *c, const struct rev *rev, const char *id)
 		reply_server_info(b);
 		put(b, "}");
 	}
-	return b;
+	return (b);
 }
 
 void

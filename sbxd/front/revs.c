@@ -60,8 +60,8 @@ rev_find(const char *name, size_t len)
 	for (i = 0; i < REV_MAX; i++)
 		if (revs[i].name != NULL && strlen(revs[i].name) == len &&
 		    memcmp(revs[i].name, name, len) == 0)
-			return (enum rev_id)i;
-	return REV_NONE;
+			return ((enum rev_id)i);
+	return (REV_NONE);
 }
 
 enum method_id
@@ -73,11 +73,11 @@ method_find(const char *name, size_t len)
 		if (strlen(methods[i].name) == len &&
 		    memcmp(methods[i].name, name, len) == 0)
 			break;
-	return (enum method_id)i;
+	return ((enum method_id)i);
 }
 
 bool
 rev_has(const struct rev *rev, enum method_id method)
 {
-	return method < METHOD_MAX && (rev->methods & UINT32_C(1) << method);
+	return (method < METHOD_MAX && (rev->methods & UINT32_C(1) << method));
 }

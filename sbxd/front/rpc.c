@@ -23,23 +23,23 @@ rpc_token(struct json_object *value, char **ret_text)
 	if (json_object_is_type(value, json_type_int)) {
 		n = json_object_get_int64(value);
 		if (n > INTEGER_MAX || n < -INTEGER_MAX)
-			return SBX_E_RANGE;
+			return (SBX_E_RANGE);
 		*ret_text = sbx_xasprintf("%" PRId64, n);
-		return 0;
+		return (0);
 	}
 	if (!json_object_is_type(value, json_type_string))
-		return SBX_E_RANGE;
+		return (SBX_E_RANGE);
 	len = json_object_get_string_len(value);
 	if (len < 0 || len > SBX_MAX_REQUEST_ID)
-		return SBX_E_RANGE;
+		return (SBX_E_RANGE);
 	sbx_buf_init(&b, 6 * SBX_MAX_REQUEST_ID + 2); /* all escaped, quoted */
 	if (sbx_json_str(&b, json_object_get_string(value), (size_t)len,
 	    NULL) != 0) {
 		sbx_buf_clear(&b);
-		return SBX_E_RANGE;
+		return (SBX_E_RANGE);
 	}
 	*ret_text = b.data;
-	return 0;
+	return (0);
 }
 
 const char *
@@ -55,9 +55,9 @@ rpc_string(const struct request *r, const char *name, size_t *ret_len,
 		*ret_bad = present &&
 		    !json_object_is_type(v, json_type_string);
 	if (!present || !json_object_is_type(v, json_type_string))
-		return NULL;
+		return (NULL);
 	*ret_len = (size_t)json_object_get_string_len(v);
-	return json_object_get_string(v);
+	return (json_object_get_string(v));
 }
 
 /* --- which revision ------------------------------------------------------- */
@@ -96,19 +96,19 @@ choose_revision(struct request *r)
 	r->rev = &revs[r->c->rev];
 	if (r->meta == NULL ||
 	    !json_object_object_get_ex(r->meta, META_VERSION, &version))
-		return true;
+		return (true);
 	r->rev = &revs[revs_newest_first[0]];
 	if (!json_object_is_type(version, json_type_string)) {
 		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "_meta: %s must be a string", META_VERSION);
-		return false;
+		return (false);
 	}
 	name = json_object_get_string(version);
 	len = (size_t)json_object_get_string_len(version);
 	id = rev_find(name, len);
 	if (id == REV_NONE || !revs[id].modern) {
 		unsupported_version(r, name, len);
-		return false;
+		return (false);
 	}
 	r->rev = &revs[id];
 	if (r->id != NULL &&
@@ -116,9 +116,9 @@ choose_revision(struct request *r)
 	    !json_object_is_type(caps, json_type_object))) {
 		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "_meta: %s must be given, an object", META_CAPABILITIES);
-		return false;
+		return (false);
 	}
-	return true;
+	return (true);
 }
 
 /* By the method's row in the revision that was chosen. */
@@ -164,27 +164,27 @@ read_envelope(struct request *r, struct json_object *msg, char **ret_id)
 
 	if (json_object_object_get_ex(msg, "id", &v)) {
 		if (rpc_token(v, ret_id) != 0)
-			return "id must be a string of at most 256 bytes, or "
-			    "an integer within 2^53 - 1";
+			return ("id must be a string of at most 256 bytes, or "
+			    "an integer within 2^53 - 1");
 		r->id = *ret_id;
 	}
 	if (!json_object_object_get_ex(msg, "jsonrpc", &v) ||
 	    !json_object_is_type(v, json_type_string) ||
 	    strcmp(json_object_get_string(v), "2.0") != 0)
-		return "jsonrpc must be \"2.0\"";
+		return ("jsonrpc must be \"2.0\"");
 	if (!json_object_object_get_ex(msg, "method", &v) ||
 	    !json_object_is_type(v, json_type_string))
-		return "method must be a string";
-	return NULL;
+		return ("method must be a string");
+	return (NULL);
 }
 
 /* Servers of these revisions send no requests, so no answer is expected. */
 static bool
 is_answer(struct json_object *msg)
 {
-	return !json_object_object_get_ex(msg, "method", NULL) &&
+	return (!json_object_object_get_ex(msg, "method", NULL) &&
 	    (json_object_object_get_ex(msg, "result", NULL) ||
-	    json_object_object_get_ex(msg, "error", NULL));
+	    json_object_object_get_ex(msg, "error", NULL)));
 }
 
 /* From the parsed envelope to its method; params and _meta are objects or
@@ -240,13 +240,13 @@ cut_arguments(const char *text, size_t len, struct span *ret_arguments,
 	if (!member_find(text, len, "params", &params) ||
 	    !member_find(params.p, params.len, "arguments", ret_arguments)) {
 		ret_arguments->p = NULL;
-		return sbx_buf_add(b, text, len);
+		return (sbx_buf_add(b, text, len));
 	}
 	tail = (size_t)(ret_arguments->p - text) + ret_arguments->len;
 	(void)sbx_buf_add(b, text, (size_t)(ret_arguments->p - text));
 	(void)sbx_buf_add(b, "null", 4); /* the last one tells */
 	(void)sbx_buf_add(b, text + tail, len - tail);
-	return b->overflow ? SBX_E_LIMIT : 0;
+	return (b->overflow ? SBX_E_LIMIT : 0);
 }
 
 /* text: a clean object. */

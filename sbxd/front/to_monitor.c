@@ -5,59 +5,59 @@
 bool
 monitor_lags(const struct front *f)
 {
-	return f->monitor != NULL &&
-	    sbx_peer_queued(f->monitor) > LAG_RECORDS;
+	return (f->monitor != NULL &&
+	    sbx_peer_queued(f->monitor) > LAG_RECORDS);
 }
 
 int
 monitor_auth(struct front *f, uint32_t conn, int fd)
 {
 	if (f->monitor == NULL)
-		return 0;
-	return sbx_send_front_auth(f->monitor, 0,
-	    &(struct sbx_front_auth){ .conn = conn }, &fd);
+		return (0);
+	return (sbx_send_front_auth(f->monitor, 0,
+	    &(struct sbx_front_auth){ .conn = conn }, &fd));
 }
 
 int
 monitor_gone(struct front *f, uint64_t principal)
 {
 	if (f->monitor == NULL)
-		return 0;
-	return sbx_send_front_gone(f->monitor, 0,
-	    &(struct sbx_front_gone){ .principal = principal }, NULL);
+		return (0);
+	return (sbx_send_front_gone(f->monitor, 0,
+	    &(struct sbx_front_gone){ .principal = principal }, NULL));
 }
 
 int
 monitor_root(struct front *f, uint64_t principal, int fd)
 {
 	if (f->monitor == NULL)
-		return 0;
-	return sbx_send_front_root(f->monitor, 0,
-	    &(struct sbx_front_root){ .principal = principal }, &fd);
+		return (0);
+	return (sbx_send_front_root(f->monitor, 0,
+	    &(struct sbx_front_root){ .principal = principal }, &fd));
 }
 
 int
 monitor_eof(struct front *f)
 {
 	if (f->monitor == NULL)
-		return 0;
-	return sbx_send_front_eof(f->monitor, 0,
-	    &(struct sbx_front_eof){ 0 }, NULL);
+		return (0);
+	return (sbx_send_front_eof(f->monitor, 0,
+	    &(struct sbx_front_eof){ 0 }, NULL));
 }
 
 int
 monitor_call(struct front *f, const struct sbx_call *call, int fd)
 {
 	if (f->monitor == NULL)
-		return 0;
-	return sbx_send_call(f->monitor, 0, call, &fd);
+		return (0);
+	return (sbx_send_call(f->monitor, 0, call, &fd));
 }
 
 int
 monitor_cancel(struct front *f, uint32_t call)
 {
 	if (f->monitor == NULL)
-		return 0;
-	return sbx_send_call_cancel(f->monitor, 0,
-	    &(struct sbx_call_cancel){ .call = call }, NULL);
+		return (0);
+	return (sbx_send_call_cancel(f->monitor, 0,
+	    &(struct sbx_call_cancel){ .call = call }, NULL));
 }

@@ -17,20 +17,20 @@ on_run_open(struct sbx_peer *p, struct sbx_in *in)
 	int error;
 
 	if (!sbx_is_hex(id, SBX_RUN_HEX))
-		return SBX_E_SYNTAX;
+		return (SBX_E_SYNTAX);
 	run = run_find(r, id);
 	if (run == NULL)
 		run = run_new(r, id);
 	if (run == NULL) {
 		/* closing the pipes would end the writers */
 		log_err("too many runs, refusing one: run=%s", id);
-		return SBX_E_LIMIT;
+		return (SBX_E_LIMIT);
 	}
 	error = run_record(run, sbx_steal_fd(&in->fds[0]),
 	    sbx_steal_fd(&in->fds[1]));
 	if (error != 0)
 		run_close(run);
-	return error;
+	return (error);
 }
 
 static int
@@ -40,11 +40,11 @@ on_run_closed(struct sbx_peer *p, struct sbx_in *in)
 	struct run *run;
 
 	if (!sbx_is_hex(id, SBX_RUN_HEX))
-		return SBX_E_SYNTAX;
+		return (SBX_E_SYNTAX);
 	run = run_find(sbx_peer_ctx(p), id);
 	if (run != NULL)
 		run_close(run);
-	return 0;
+	return (0);
 }
 
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {

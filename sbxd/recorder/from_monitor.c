@@ -15,10 +15,10 @@ find(struct sbx_peer *p, const char *id, struct run **ret_run)
 	struct run *run;
 
 	if (!sbx_is_hex(id, SBX_RUN_HEX))
-		return SBX_E_SYNTAX;
+		return (SBX_E_SYNTAX);
 	run = run_find(sbx_peer_ctx(p), id);
 	*ret_run = run != NULL && !run->dropped ? run : NULL;
-	return 0;
+	return (0);
 }
 
 /*
@@ -35,7 +35,7 @@ on_run_finish(struct sbx_peer *p, struct sbx_in *in)
 
 	error = find(p, in->m.run_finish.run, &run);
 	if (error != 0)
-		return error;
+		return (error);
 	if (run != NULL) {
 		run_drain(run);
 		m.known = run->opened ||
@@ -44,14 +44,14 @@ on_run_finish(struct sbx_peer *p, struct sbx_in *in)
 		m.err_bytes = run->streams[SBX_STREAM_ERR].size;
 		run_settle(run, sbx_mono_ns());
 	}
-	return sbx_send_run_finished(p, in->hdr.id, &m, NULL);
+	return (sbx_send_run_finished(p, in->hdr.id, &m, NULL));
 }
 
 static int
 send_nodata(struct sbx_peer *p, uint32_t id, const struct stream *s)
 {
-	return sbx_send_run_nodata(p, id, &(struct sbx_run_nodata){
-	    .known = s != NULL, .total = s != NULL ? s->size : 0 }, NULL);
+	return (sbx_send_run_nodata(p, id, &(struct sbx_run_nodata){
+	    .known = s != NULL, .total = s != NULL ? s->size : 0 }, NULL));
 }
 
 /*
@@ -71,10 +71,10 @@ on_run_read(struct sbx_peer *p, struct sbx_in *in)
 
 	error = find(p, q->run, &run);
 	if (error != 0 || q->stream >= SBX_STREAM_MAX)
-		return error != 0 ? error : SBX_E_RANGE;
+		return (error != 0 ? error : SBX_E_RANGE);
 	s = run != NULL ? &run->streams[q->stream] : NULL;
 	if (s == NULL || q->offset >= s->size)
-		return send_nodata(p, in->hdr.id, s);
+		return (send_nodata(p, in->hdr.id, s));
 	n = q->offset / r->segment_bytes;
 	if (!store_has(s, (uint32_t)n)) {
 		/* the cap took it: what comes next */
@@ -87,11 +87,11 @@ on_run_read(struct sbx_peer *p, struct sbx_in *in)
 	d.total = s->size;
 	if (store_read_segment(s, (uint32_t)n, &fd) < 0) {
 		log_err("a segment is missing: run=%s", run->id);
-		return send_nodata(p, in->hdr.id, NULL);
+		return (send_nodata(p, in->hdr.id, NULL));
 	}
 	error = sbx_send_run_data(p, in->hdr.id, &d, &fd);
 	sbx_close(&fd);
-	return error;
+	return (error);
 }
 
 static int
@@ -105,7 +105,7 @@ on_run_stat(struct sbx_peer *p, struct sbx_in *in)
 
 	error = find(p, in->m.run_stat.run, &run);
 	if (error != 0)
-		return error;
+		return (error);
 	if (run != NULL) {
 		o = &run->streams[SBX_STREAM_OUT];
 		e = &run->streams[SBX_STREAM_ERR];
@@ -117,7 +117,7 @@ on_run_stat(struct sbx_peer *p, struct sbx_in *in)
 		if (last_ns != 0)
 			m.idle_ms = (sbx_mono_ns() - last_ns) / 1000000;
 	}
-	return sbx_send_run_stats(p, in->hdr.id, &m, NULL);
+	return (sbx_send_run_stats(p, in->hdr.id, &m, NULL));
 }
 
 static int
@@ -129,7 +129,7 @@ on_run_drop(struct sbx_peer *p, struct sbx_in *in)
 	error = find(p, in->m.run_drop.run, &run);
 	if (error == 0 && run != NULL)
 		run_drop(run);
-	return error;
+	return (error);
 }
 
 /* Only the monitor can bring the engine, so a channel's name is its word. */
@@ -137,9 +137,9 @@ static int
 on_introduce(struct sbx_peer *p, struct sbx_in *in)
 {
 	if (in->m.introduce.peer != SBX_PROC_ENGINE)
-		return SBX_E_POLICY;
-	return recorder_meet_engine(sbx_peer_ctx(p),
-	    sbx_steal_fd(&in->fds[0]));
+		return (SBX_E_POLICY);
+	return (recorder_meet_engine(sbx_peer_ctx(p),
+	    sbx_steal_fd(&in->fds[0])));
 }
 
 static int
@@ -151,8 +151,8 @@ on_ping(struct sbx_peer *p, struct sbx_in *in)
 	(void)snprintf(state, sizeof(state), "runs=%u kept_bytes=%llu%s",
 	    r->nruns, (unsigned long long)r->kept,
 	    r->disk_full ? " disk full" : "");
-	return sbx_send_pong(p, in->hdr.id, &(struct sbx_pong){
-	    .healthy = !r->disk_full, .state = state }, NULL);
+	return (sbx_send_pong(p, in->hdr.id, &(struct sbx_pong){
+	    .healthy = !r->disk_full, .state = state }, NULL));
 }
 
 static int
@@ -163,7 +163,7 @@ on_shutdown(struct sbx_peer *p, struct sbx_in *in)
 	(void)in;
 	runs_drain(r);
 	(void)event_base_loopbreak(r->base);
-	return 0;
+	return (0);
 }
 
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {

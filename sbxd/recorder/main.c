@@ -77,9 +77,9 @@ recorder_meet_engine(struct recorder *r, int fd)
 	r->engine = sbx_peer_new(r->base, fd, &recorder_from_engine, r,
 	    on_engine_end);
 	if (r->engine == NULL)
-		return SBX_E_SYS;
+		return (SBX_E_SYS);
 	sbx_peer_set_priority(r->engine, PRIO_ENGINE);
-	return 0;
+	return (0);
 }
 
 /* Receive RECORDER_START; *ret_fresh: the store is to be emptied. */
@@ -95,8 +95,8 @@ start(struct recorder *r, struct sbx_chan *c, bool *ret_fresh,
 	if (error == 0 && !sbx_accepts(&start_list, c->in->hdr.type))
 		error = SBX_E_STATE;
 	if (error < 0)
-		return sbx_err_set(err, error, "no RECORDER_START: %s",
-		    sbx_error_name(error));
+		return (sbx_err_set(err, error, "no RECORDER_START: %s",
+		    sbx_error_name(error)));
 	m = &c->in->m.recorder_start;
 	cap = m->run_cap_bytes;
 	cap = cap < RUN_CAP_MIN ? RUN_CAP_MIN : cap > RUN_CAP_MAX ?
@@ -107,7 +107,7 @@ start(struct recorder *r, struct sbx_chan *c, bool *ret_fresh,
 	    m->total_cap_bytes;
 	*ret_fresh = m->fresh != 0;
 	r->store_fd = sbx_steal_fd(&c->in->fds[0]);
-	return 0;
+	return (0);
 }
 
 /* The loop's objects, and the cage around them.  fd: owned. */
@@ -123,21 +123,21 @@ prepare(struct recorder *r, int fd, bool fresh, bool trap,
 
 	r->base = event_base_new();
 	if (r->base == NULL || event_base_priority_init(r->base, PRIO_MAX) < 0)
-		return sbx_err_set(err, SBX_E_SYS, "no event loop");
+		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
 	error = sbx_privs_enter(SBX_PROC_RECORDER, &args, &features, err);
 	if (error == 0)
 		error = store_open(r, fresh, err);
 	if (error < 0)
-		return error;
+		return (error);
 	r->started_ns = sbx_mono_ns();
 	r->monitor = sbx_peer_new(r->base, fd, &recorder_from_monitor, r,
 	    on_monitor_end);
 	if (r->monitor == NULL)
-		return sbx_err_set(err, SBX_E_SYS, "no channel to the monitor");
+		return (sbx_err_set(err, SBX_E_SYS, "no channel to the monitor"));
 	sbx_log_to(to_monitor, r);
-	return sbx_send_hello(r->monitor, 0, &(struct sbx_hello){
+	return (sbx_send_hello(r->monitor, 0, &(struct sbx_hello){
 	    .version = PACKAGE_VERSION, .pid = (uint32_t)getpid(),
-	    .features = features }, NULL);
+	    .features = features }, NULL));
 }
 
 int
@@ -155,7 +155,7 @@ main(int argc, char **argv)
 	sbx_accepts_print(argc, argv, tables, lists);
 	trap = argc >= 2 && strncmp(argv[1], "-d", 2) == 0;
 	if (argc > 2 || (argc == 2 && !trap))
-		return 1;
+		return (1);
 	sbx_privs_early();
 	sbx_log_init("sbxd-recorder", trap ? SBX_LOG_DEBUG : SBX_LOG_INFO);
 	TAILQ_INIT(&r->live);
@@ -177,5 +177,5 @@ main(int argc, char **argv)
 	runs_free(r);
 	event_base_free(r->base);
 	sbx_close(&r->store_fd);
-	return r->exit_code;
+	return (r->exit_code);
 }

@@ -28,7 +28,7 @@ bucket(struct recorder *r, const char *id)
 
 	for (; *id != '\0'; id++)
 		h = (h ^ (unsigned char)*id) * 16777619u;
-	return &r->buckets[h % RECORDER_BUCKETS];
+	return (&r->buckets[h % RECORDER_BUCKETS]);
 }
 
 struct run *
@@ -38,8 +38,8 @@ run_find(struct recorder *r, const char *id)
 
 	LIST_FOREACH(run, bucket(r, id), hash)
 		if (strcmp(run->id, id) == 0)
-			return run;
-	return NULL;
+			return (run);
+	return (NULL);
 }
 
 static void
@@ -55,8 +55,8 @@ stream_close(struct stream *s)
 static bool
 is_closed(const struct run *run)
 {
-	return run->streams[SBX_STREAM_OUT].fd < 0 &&
-	    run->streams[SBX_STREAM_ERR].fd < 0;
+	return (run->streams[SBX_STREAM_OUT].fd < 0 &&
+	    run->streams[SBX_STREAM_ERR].fd < 0);
 }
 
 void
@@ -96,11 +96,11 @@ evict_oldest(struct recorder *r)
 	struct run *run = TAILQ_FIRST(&r->closed);
 
 	if (run == NULL || TAILQ_NEXT(run, link) == NULL)
-		return false;
+		return (false);
 	log_debug("evicting a run: run=%s", run->id);
 	remove_files(run);
 	run_free(run);
-	return true;
+	return (true);
 }
 
 unsigned
@@ -110,7 +110,7 @@ runs_evict(struct recorder *r, uint64_t cap_bytes, unsigned max)
 
 	while (n < max && r->kept > cap_bytes && evict_oldest(r))
 		n++;
-	return n;
+	return (n);
 }
 
 struct run *
@@ -120,7 +120,7 @@ run_new(struct recorder *r, const char *id)
 	size_t i;
 
 	if (r->nruns >= RECORDER_RUNS && !evict_oldest(r))
-		return NULL;
+		return (NULL);
 	run = sbx_xcalloc(1, sizeof(*run));
 	run->rec = r;
 	memcpy(run->id, id, SBX_RUN_HEX);
@@ -131,7 +131,7 @@ run_new(struct recorder *r, const char *id)
 	LIST_INSERT_HEAD(bucket(r, id), run, hash);
 	TAILQ_INSERT_TAIL(&r->live, run, link);
 	r->nruns++;
-	return run;
+	return (run);
 }
 
 uint64_t
@@ -143,7 +143,7 @@ run_lost(const struct run *run)
 	for (i = 0; i < SBX_STREAM_MAX; i++)
 		n += run->streams[i].lost + (run->streams[i].tail_first -
 		    STREAM_HEAD) * run->rec->segment_bytes;
-	return n;
+	return (n);
 }
 
 /* Ordered by the time of closing; nearly always the last one. */
@@ -189,11 +189,11 @@ discard(struct stream *s, size_t max)
 	if (n > 0)
 		s->lost += (uint64_t)n;
 	if (n >= 0 || errno == EAGAIN || errno == EINTR)
-		return n;
+		return (n);
 	/* It would stay readable, and fail, for ever. */
 	log_err("a pipe cannot be read: %s run=%s", strerror(errno),
 	    s->run->id);
-	return 0;
+	return (0);
 }
 
 /* A failure to store: make room, or give up on the rest of this stream. */
@@ -229,26 +229,26 @@ move_some(struct stream *s, size_t max)
 	ssize_t n;
 
 	if (s->discard || s->run->dropped)
-		return discard(s, max);
+		return (discard(s, max));
 	if (store_open_segment(s) < 0) {
 		cannot_store(s, errno);
-		return MOVE_AGAIN;
+		return (MOVE_AGAIN);
 	}
 	n = splice(s->fd, NULL, s->segment_fd, &at, room < max ? room : max,
 	    SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		cannot_store(s, errno);
-		return MOVE_AGAIN;
+		return (MOVE_AGAIN);
 	}
 	if (n <= 0)
-		return n;
+		return (n);
 	s->size += (uint64_t)n;
 	s->run->kept += (uint64_t)n;
 	r->kept += (uint64_t)n;
 	r->disk_full = false;
 	if (s->size % r->segment_bytes == 0)
 		store_close_segment(s);
-	return n;
+	return (n);
 }
 
 /* Store what is there, at most max bytes; closes the stream at its end. */
@@ -299,12 +299,12 @@ stream_record(struct stream *s, int fd)
 	if (fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode) || flags < 0 ||
 	    (flags & O_ACCMODE) != O_RDONLY ||
 	    fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
-		return SBX_E_POLICY;
+		return (SBX_E_POLICY);
 	s->ev = event_new(r->base, fd, EV_READ | EV_PERSIST, on_output, s);
 	if (s->ev == NULL || event_priority_set(s->ev, PRIO_OUTPUT) < 0 ||
 	    event_add(s->ev, NULL) < 0)
-		return SBX_E_SYS;
-	return 0;
+		return (SBX_E_SYS);
+	return (0);
 }
 
 int
@@ -327,7 +327,7 @@ run_record(struct run *run, int out_fd, int err_fd)
 	}
 	error = stream_record(&run->streams[SBX_STREAM_OUT], out_fd);
 	error2 = stream_record(&run->streams[SBX_STREAM_ERR], err_fd);
-	return error != 0 ? error : error2;
+	return (error != 0 ? error : error2);
 }
 
 /* --- the end ------------------------------------------------------------------ */

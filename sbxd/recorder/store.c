@@ -32,22 +32,22 @@ segment_name(const struct stream *s, uint32_t n, char *ret_name)
 uint32_t
 store_segments(const struct stream *s, uint64_t segment_bytes)
 {
-	return (uint32_t)((s->size + segment_bytes - 1) / segment_bytes);
+	return ((uint32_t)((s->size + segment_bytes - 1) / segment_bytes));
 }
 
 bool
 store_has(const struct stream *s, uint32_t n)
 {
-	return n < store_segments(s, s->run->rec->segment_bytes) &&
-	    (n < STREAM_HEAD || n >= s->tail_first);
+	return (n < store_segments(s, s->run->rec->segment_bytes) &&
+	    (n < STREAM_HEAD || n >= s->tail_first));
 }
 
 int
 store_make(struct run *run)
 {
 	if (mkdirat(run->rec->store_fd, run->id, 0700) < 0 && errno != EEXIST)
-		return SBX_E_SYS;
-	return 0;
+		return (SBX_E_SYS);
+	return (0);
 }
 
 /* The oldest segment behind the head makes room for a new one. */
@@ -84,9 +84,9 @@ static bool
 close_oldest(struct recorder *r)
 {
 	if (TAILQ_EMPTY(&r->open))
-		return false;
+		return (false);
 	store_close_segment(TAILQ_FIRST(&r->open));
-	return true;
+	return (true);
 }
 
 /* Descriptors are for pipes: a silent run must not hold more than those. */
@@ -103,7 +103,7 @@ open_one_more(struct recorder *r, const char *name)
 		    O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	} while (fd < 0 && (errno == EMFILE || errno == ENFILE) &&
 	    close_oldest(r));
-	return fd;
+	return (fd);
 }
 
 int
@@ -115,22 +115,22 @@ store_open_segment(struct stream *s)
 	if (s->segment_fd >= 0) {
 		TAILQ_REMOVE(&r->open, s, open_link);
 		TAILQ_INSERT_TAIL(&r->open, s, open_link);
-		return 0;
+		return (0);
 	}
 	/* A new one; else it goes on with a segment that is there. */
 	if (s->size % r->segment_bytes == 0)
 		drop_middle(s);
 	if (s->size / r->segment_bytes >= SEGMENT_MAX) {
 		errno = EFBIG;
-		return SBX_E_SYS;
+		return (SBX_E_SYS);
 	}
 	segment_name(s, (uint32_t)(s->size / r->segment_bytes), name);
 	s->segment_fd = open_one_more(r, name);
 	if (s->segment_fd < 0)
-		return SBX_E_SYS;
+		return (SBX_E_SYS);
 	TAILQ_INSERT_TAIL(&r->open, s, open_link);
 	r->nopen++;
-	return 0;
+	return (0);
 }
 
 int
@@ -141,7 +141,7 @@ store_read_segment(const struct stream *s, uint32_t n, int *ret_fd)
 	segment_name(s, n, name);
 	*ret_fd = openat(s->run->rec->store_fd, name,
 	    O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	return *ret_fd < 0 ? SBX_E_SYS : 0;
+	return (*ret_fd < 0 ? SBX_E_SYS : 0);
 }
 
 /* --- directories -------------------------------------------------------------- */
@@ -159,17 +159,17 @@ each_name(int at_fd, const char *dir, each_fn fn, void *arg)
 	fd = openat(at_fd, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
 	    O_CLOEXEC);
 	if (fd < 0)
-		return SBX_E_SYS;
+		return (SBX_E_SYS);
 	if ((d = fdopendir(fd)) == NULL) {
 		sbx_close(&fd);
-		return SBX_E_SYS;
+		return (SBX_E_SYS);
 	}
 	while ((de = readdir(d)) != NULL)
 		if (strcmp(de->d_name, ".") != 0 &&
 		    strcmp(de->d_name, "..") != 0)
 			fn(arg, fd, de->d_name);
 	(void)closedir(d);
-	return 0;
+	return (0);
 }
 
 static void
@@ -294,6 +294,6 @@ store_open(struct recorder *r, bool fresh, struct sbx_err *err)
 {
 	if (each_name(r->store_fd, ".", fresh ? remove_entry : scan_run,
 	    fresh ? NULL : (void *)r) < 0)
-		return sbx_err_sys(err, "run store");
-	return 0;
+		return (sbx_err_sys(err, "run store"));
+	return (0);
 }

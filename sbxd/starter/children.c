@@ -37,8 +37,8 @@ child_find(struct starter *s, uint32_t proc, uint32_t instance)
 	for (size_t i = 0; i < s->nchildren; i++)
 		if (s->children[i].proc == proc &&
 		    s->children[i].instance == instance)
-			return &s->children[i];
-	return NULL;
+			return (&s->children[i]);
+	return (NULL);
 }
 
 static void
@@ -63,12 +63,12 @@ child_reap_one(struct starter *s, struct starter_child *c)
 		pid = waitpid(c->pid, &status, WNOHANG);
 	while (pid < 0 && errno == EINTR);
 	if (pid == 0)
-		return false;
+		return (false);
 	if (pid < 0)
 		sbx_fatal("waitpid: %s", strerror(errno));
 	*c = s->children[--s->nchildren];
 	report_exit(s, old.proc, old.instance, old.pid, status);
-	return true;
+	return (true);
 }
 
 void
@@ -106,19 +106,19 @@ replace_older(struct starter *s, uint32_t proc)
 	size_t i;
 
 	if (proc == SBX_PROC_COPYIN)
-		return 0;
+		return (0);
 	for (;;) {
 		for (i = 0, c = NULL; i < s->nchildren && c == NULL; i++)
 			if (s->children[i].proc == proc)
 				c = &s->children[i];
 		if (c == NULL)
-			return 0;
+			return (0);
 		if (kill(c->pid, SIGKILL) < 0)
-			return -errno;
+			return (-errno);
 		if (child_reap_one(s, c))
 			continue;
 		if (sbx_mono_ns() > until)
-			return -EBUSY;
+			return (-EBUSY);
 		(void)poll(NULL, 0, 5); /* interrupted: looks sooner */
 	}
 }
@@ -130,19 +130,19 @@ check_start(struct starter *s, uint32_t proc, uint32_t instance, int control)
 	socklen_t len = sizeof(domain);
 
 	if (proc >= SBX_PROC_MAX || programs[proc] == NULL)
-		return -EPERM;
+		return (-EPERM);
 	if (instance <= s->last[proc])
-		return -EEXIST;
+		return (-EEXIST);
 	if (s->nchildren == STARTER_CHILDREN)
-		return -EAGAIN;
+		return (-EAGAIN);
 	if (getsockopt(control, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 ||
 	    domain != AF_UNIX)
-		return -EINVAL;
+		return (-EINVAL);
 	len = sizeof(type);
 	if (getsockopt(control, SOL_SOCKET, SO_TYPE, &type, &len) < 0 ||
 	    type != SOCK_SEQPACKET)
-		return -EINVAL;
-	return replace_older(s, proc);
+		return (-EINVAL);
+	return (replace_older(s, proc));
 }
 
 /*
@@ -195,9 +195,9 @@ wait_exec(int report)
 		r = poll(&pfd, 1, STARTER_EXEC_MS);
 	while (r < 0 && errno == EINTR);
 	if (r <= 0)
-		return r == 0 ? -ETIMEDOUT : -errno;
-	return read(report, &error, sizeof(error)) == sizeof(error) ? -error :
-	    0;
+		return (r == 0 ? -ETIMEDOUT : -errno);
+	return (read(report, &error, sizeof(error)) == sizeof(error) ? -error :
+	    0);
 }
 
 /* *ret_pid when it runs.  0 or negative errno. */
@@ -210,11 +210,11 @@ spawn(struct starter *s, enum sbx_proc proc, int control, pid_t *ret_pid)
 	pid_t pid;
 
 	if (pipe2(p, O_CLOEXEC) < 0)
-		return -errno;
+		return (-errno);
 	reader = p[0];
 	writer = p[1];
 	if ((pid = fork()) < 0)
-		return -errno;
+		return (-errno);
 	if (pid == 0)
 		child_exec(s, proc, control, writer);
 	sbx_close(&writer);
@@ -222,10 +222,10 @@ spawn(struct starter *s, enum sbx_proc proc, int control, pid_t *ret_pid)
 		(void)kill(pid, SIGKILL); /* ours and not reaped */
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			continue;
-		return r;
+		return (r);
 	}
 	*ret_pid = pid;
-	return 0;
+	return (0);
 }
 
 void

@@ -50,11 +50,11 @@ from_monitor(struct starter *s)
 	r = sbx_wire_recv(s->monitor.fd, s->monitor.self, s->monitor.remote,
 	    in, MSG_DONTWAIT);
 	if (r == SBX_E_AGAIN)
-		return 0;
+		return (0);
 	if (r < 0)
-		return r;
+		return (r);
 	if (!sbx_accepts(&starter_from_monitor, in->hdr.type))
-		return SBX_E_STATE;
+		return (SBX_E_STATE);
 	switch (in->hdr.type) {
 	case SBX_MSG_START:
 		on_start(s, in);
@@ -70,5 +70,5 @@ from_monitor(struct starter *s)
 		break;
 	}
 	sbx_in_clear(in);
-	return 0;
+	return (0);
 }

@@ -77,7 +77,7 @@ open_programs(void)
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		sbx_fatal("open: %s: %s", path, strerror(errno));
-	return fd;
+	return (fd);
 }
 
 static int
@@ -94,7 +94,7 @@ open_signals(void)
 	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0 ||
 	    (fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
 		sbx_fatal("signalfd: %s", strerror(errno));
-	return fd;
+	return (fd);
 }
 
 static void
@@ -115,10 +115,10 @@ timeout_ms(const struct starter *s)
 	uint64_t now = sbx_mono_ns();
 
 	if (!s->ending)
-		return -1;
+		return (-1);
 	if (now >= s->kill_at_ns)
-		return 20; /* killed; their end is a SIGCHLD away */
-	return (int)((s->kill_at_ns - now) / 1000000) + 1;
+		return (20); /* killed; their end is a SIGCHLD away */
+	return ((int)((s->kill_at_ns - now) / 1000000) + 1);
 }
 
 static void
@@ -173,7 +173,7 @@ main(int argc, char **argv)
 		if (strcmp(argv[i], "-d") != 0) {
 			(void)fprintf(stderr, "usage: sbxd-starter [-d] "
 			    "(started by sbxd)\n");
-			return 1;
+			return (1);
 		}
 		s.debug = true;
 	}
@@ -189,5 +189,5 @@ main(int argc, char **argv)
 	serve(&s);
 	sbx_log_to(NULL, NULL);
 	sbx_chan_clear(&s.monitor);
-	return 0;
+	return (0);
 }

@@ -102,11 +102,11 @@ set_bound(struct args_prop *p, const char *key, struct json_object *v)
 		if (strcmp(key, bounds[i].name) != 0)
 			continue;
 		if (bounds[i].type != p->type)
-			return false;
+			return (false);
 		*(bounds[i].max ? &p->max : &p->min) = json_object_get_int64(v);
-		return true;
+		return (true);
 	}
-	return false;
+	return (false);
 }
 
 /* {"type":"string"}: the only members that lists and maps may have. */
@@ -115,10 +115,10 @@ is_strings(struct json_object *v)
 {
 	struct json_object *type;
 
-	return json_object_is_type(v, json_type_object) &&
+	return (json_object_is_type(v, json_type_object) &&
 	    json_object_object_length(v) == 1 &&
 	    json_object_object_get_ex(v, "type", &type) &&
-	    strcmp(json_object_get_string(type), "string") == 0;
+	    strcmp(json_object_get_string(type), "string") == 0);
 }
 
 /* One keyword of an argument; false: not one that is enforced here, and one
@@ -127,26 +127,26 @@ static bool
 set_keyword(struct args_prop *p, const char *key, struct json_object *v)
 {
 	if (strcmp(key, "type") == 0 || strcmp(key, "description") == 0)
-		return true;
+		return (true);
 	if (strcmp(key, "default") == 0) {
 		p->dflt = v;
-		return json_object_is_type(v, types[p->type].json);
+		return (json_object_is_type(v, types[p->type].json));
 	}
 	if (strcmp(key, "enum") == 0) {
 		p->choices = v;
-		return p->type == ARGS_STRING;
+		return (p->type == ARGS_STRING);
 	}
 	if (strcmp(key, "pattern") == 0) {
 		p->pattern = json_object_get_string(v);
 		p->has_regex = regcomp(&p->regex, p->pattern,
 		    REG_EXTENDED | REG_NOSUB) == 0;
-		return p->has_regex && p->type == ARGS_STRING;
+		return (p->has_regex && p->type == ARGS_STRING);
 	}
 	if (strcmp(key, "items") == 0)
-		return p->type == ARGS_ARRAY && is_strings(v);
+		return (p->type == ARGS_ARRAY && is_strings(v));
 	if (strcmp(key, "additionalProperties") == 0)
-		return p->type == ARGS_OBJECT && is_strings(v);
-	return set_bound(p, key, v);
+		return (p->type == ARGS_OBJECT && is_strings(v));
+	return (set_bound(p, key, v));
 }
 
 static int
@@ -162,18 +162,18 @@ compile_prop(struct args_prop *p, const char *name, struct json_object *v,
 			    types[t].name) == 0)
 				break;
 	if (t == ARGS_TYPE_MAX)
-		return sbx_err_set(err, SBX_E_SYNTAX, "%s has no known type",
-		    name);
+		return (sbx_err_set(err, SBX_E_SYNTAX, "%s has no known type",
+		    name));
 	p->name = name;
 	p->type = (enum args_type)t;
 	p->min = t == ARGS_INTEGER ? INT64_MIN : 0;
 	p->max = INT64_MAX;
 	json_object_object_foreach(v, key, val) {
 		if (!set_keyword(p, key, val))
-			return sbx_err_set(err, SBX_E_SYNTAX,
-			    "%s: keyword %s", name, key);
+			return (sbx_err_set(err, SBX_E_SYNTAX,
+			    "%s: keyword %s", name, key));
 	}
-	return 0;
+	return (0);
 }
 
 /* NULL when the schema has no such argument. */
@@ -184,8 +184,8 @@ prop_find(const struct args_schema *s, const char *name)
 
 	for (i = 0; i < s->n; i++)
 		if (strcmp(s->props[i].name, name) == 0)
-			return (struct args_prop *)&s->props[i];
-	return NULL;
+			return ((struct args_prop *)&s->props[i]);
+	return (NULL);
 }
 
 static int
@@ -200,24 +200,24 @@ compile(struct args_schema *s, struct sbx_err *err)
 	if (s->root == NULL ||
 	    !json_object_object_get_ex(s->root, "properties", &props) ||
 	    !json_object_object_get_ex(s->root, "required", &required))
-		return sbx_err_set(err, SBX_E_SYNTAX,
-		    "no properties or no required");
+		return (sbx_err_set(err, SBX_E_SYNTAX,
+		    "no properties or no required"));
 	json_object_object_foreach(props, name, v) {
 		if (s->n == MAX_PROPS)
-			return sbx_err_set(err, SBX_E_LIMIT, "many arguments");
+			return (sbx_err_set(err, SBX_E_LIMIT, "many arguments"));
 		error = compile_prop(&s->props[s->n++], name, v, err);
 		if (error != 0)
-			return error;
+			return (error);
 	}
 	for (i = 0; i < json_object_array_length(required); i++) {
 		p = prop_find(s, json_object_get_string(
 		    json_object_array_get_idx(required, i)));
 		if (p == NULL)
-			return sbx_err_set(err, SBX_E_SYNTAX,
-			    "required names no argument");
+			return (sbx_err_set(err, SBX_E_SYNTAX,
+			    "required names no argument"));
 		p->required = true;
 	}
-	return 0;
+	return (0);
 }
 
 struct args_schema *
@@ -227,9 +227,9 @@ args_compile(const struct sbx_tool *tool, struct sbx_err *err)
 
 	s->tool = tool;
 	if (compile(s, err) == 0)
-		return s;
+		return (s);
 	args_schema_free(s);
-	return NULL;
+	return (NULL);
 }
 
 void
@@ -257,7 +257,7 @@ bad(struct result *res, const char *code, const char *fmt, ...)
 	va_start(ap, fmt);
 	result_verror(res, code, "Mend the argument and call again.", fmt, ap);
 	va_end(ap);
-	return SBX_E_SYNTAX;
+	return (SBX_E_SYNTAX);
 }
 
 /* How many letters to change, insert or remove; b has at most 63. */
@@ -283,7 +283,7 @@ distance(const char *a, const char *b)
 			row[j] = best;
 		}
 	}
-	return row[n];
+	return (row[n]);
 }
 
 /* The argument that was meant: a usual other name, else the nearest by
@@ -307,9 +307,9 @@ nearest(const struct args_schema *s, const char *name)
 	for (i = 0; i < SBX_NELEM(other); i++)
 		if (strcmp(name, other[i][0]) == 0 &&
 		    prop_find(s, other[i][1]) != NULL)
-			return other[i][1];
+			return (other[i][1]);
 	if (strlen(name) > 63)
-		return NULL;
+		return (NULL);
 	for (i = 0; i < s->n; i++) {
 		if (strlen(s->props[i].name) > 63)
 			continue;
@@ -319,7 +319,7 @@ nearest(const struct args_schema *s, const char *name)
 			found = s->props[i].name;
 		}
 	}
-	return found;
+	return (found);
 }
 
 static int
@@ -336,14 +336,14 @@ bad_unknown(const struct args_schema *s, const char *name, struct result *res)
 		    s->props[i].name); /* cut at worst */
 	sbx_vis(vis, sizeof(vis), name, strlen(name));
 	if (s->n == 0)
-		return bad(res, "unknown_argument",
+		return (bad(res, "unknown_argument",
 		    "Unknown argument \"%s\": %s takes none.", vis,
-		    s->tool->name);
+		    s->tool->name));
 	/* All names: the next try should not have to guess. */
-	return bad(res, "unknown_argument", near != NULL ?
+	return (bad(res, "unknown_argument", near != NULL ?
 	    "Unknown argument \"%s\": did you mean \"%s\"? %s takes: %s." :
 	    "Unknown argument \"%s\".%.0s %s takes: %s.", vis, near,
-	    s->tool->name, valid.data);
+	    s->tool->name, valid.data));
 }
 
 /* An argument that is in no schema. */
@@ -360,12 +360,12 @@ check_unknown(const struct args_schema *s, const char *name,
 			continue;
 		if (v == NULL || (json_object_is_type(v, json_type_boolean) &&
 		    !json_object_get_boolean(v)))
-			return 0;
-		return bad(res, "unavailable_argument",
+			return (0);
+		return (bad(res, "unavailable_argument",
 		    "\"%s\" cannot be given: %s. Leave it out.", name,
-		    later[i].why);
+		    later[i].why));
 	}
-	return bad_unknown(s, name, res);
+	return (bad_unknown(s, name, res));
 }
 
 /* --- checking ------------------------------------------------------------- */
@@ -380,15 +380,15 @@ bad_type(const struct args_prop *p, struct json_object *v, struct result *res)
 	if (p->type == ARGS_INTEGER &&
 	    json_object_is_type(v, json_type_string) &&
 	    sbx_parse_u64(json_object_get_string(v), 0, INT64_MAX, &u) == 0)
-		return bad(res, "bad_argument", "\"%s\" must be an integer: "
-		    "write %" PRIu64 " without quotes.", p->name, u);
+		return (bad(res, "bad_argument", "\"%s\" must be an integer: "
+		    "write %" PRIu64 " without quotes.", p->name, u));
 	if (p->type == ARGS_ARRAY && json_object_is_type(v, json_type_string))
-		return bad(res, "bad_argument", "\"%s\" must be a list of "
+		return (bad(res, "bad_argument", "\"%s\" must be a list of "
 		    "strings: write [\"%s\"].", p->name,
 		    sbx_vis(vis, sizeof(vis), json_object_get_string(v),
-		    (size_t)json_object_get_string_len(v)));
-	return bad(res, "bad_argument", "\"%s\" must be %s, not %s.", p->name,
-	    types[p->type].noun, json_type_to_name(json_object_get_type(v)));
+		    (size_t)json_object_get_string_len(v))));
+	return (bad(res, "bad_argument", "\"%s\" must be %s, not %s.", p->name,
+	    types[p->type].noun, json_type_to_name(json_object_get_type(v))));
 }
 
 /* Value, length or number of items, by type. */
@@ -397,14 +397,14 @@ check_bounds(const struct args_prop *p, int64_t v, const char *unit,
     struct result *res)
 {
 	if (v >= p->min && v <= p->max)
-		return 0;
+		return (0);
 	if (p->max == INT64_MAX)
-		return bad(res, "bad_argument", "\"%s\" must be at least "
+		return (bad(res, "bad_argument", "\"%s\" must be at least "
 		    "%" PRId64 "%s, not %" PRId64 ".", p->name, p->min, unit,
-		    v);
-	return bad(res, "bad_argument", "\"%s\" must be %" PRId64 " to "
+		    v));
+	return (bad(res, "bad_argument", "\"%s\" must be %" PRId64 " to "
 	    "%" PRId64 "%s, not %" PRId64 ".", p->name, p->min, p->max, unit,
-	    v);
+	    v));
 }
 
 /* What becomes a C string on its way must not end early there. */
@@ -413,9 +413,9 @@ check_nul(const struct args_prop *p, struct json_object *v, struct result *res)
 {
 	if (memchr(json_object_get_string(v), 0,
 	    (size_t)json_object_get_string_len(v)) == NULL)
-		return 0;
-	return bad(res, "bad_argument", "\"%s\" must not contain U+0000.",
-	    p->name);
+		return (0);
+	return (bad(res, "bad_argument", "\"%s\" must not contain U+0000.",
+	    p->name));
 }
 
 static int
@@ -433,20 +433,20 @@ check_string(const struct args_prop *p, struct json_object *v,
 		error = check_bounds(p, json_object_get_string_len(v),
 		    " bytes long", res);
 	if (error != 0)
-		return error;
+		return (error);
 	for (i = 0; i < n; i++)
 		if (strcmp(s, json_object_get_string(
 		    json_object_array_get_idx(p->choices, i))) == 0)
-			return 0;
+			return (0);
 	sbx_vis(vis, sizeof(vis), s, strlen(s));
 	if (n > 0)
-		return bad(res, "bad_argument", "\"%s\" must be one of %s, "
+		return (bad(res, "bad_argument", "\"%s\" must be one of %s, "
 		    "not \"%s\".", p->name,
-		    json_object_to_json_string(p->choices), vis);
+		    json_object_to_json_string(p->choices), vis));
 	if (p->has_regex && regexec(&p->regex, s, 0, NULL, 0) != 0)
-		return bad(res, "bad_argument", "\"%s\" must match %s, not "
-		    "\"%s\".", p->name, p->pattern, vis);
-	return 0;
+		return (bad(res, "bad_argument", "\"%s\" must match %s, not "
+		    "\"%s\".", p->name, p->pattern, vis));
+	return (0);
 }
 
 static int
@@ -455,10 +455,10 @@ bad_item(const struct args_prop *p, const char *where, struct json_object *v,
 {
 	char vis[64];
 
-	return bad(res, "bad_argument", "\"%s\" must be %s; %s is %s.",
+	return (bad(res, "bad_argument", "\"%s\" must be %s; %s is %s.",
 	    p->name, types[p->type].noun,
 	    sbx_vis(vis, sizeof(vis), where, strlen(where)),
-	    json_type_to_name(json_object_get_type(v)));
+	    json_type_to_name(json_object_get_type(v))));
 }
 
 static int
@@ -480,7 +480,7 @@ check_array(const struct args_prop *p, struct json_object *v,
 		(void)snprintf(where, sizeof(where), "item %zu", i);
 		error = bad_item(p, where, item, res);
 	}
-	return error;
+	return (error);
 }
 
 static int
@@ -491,15 +491,15 @@ check_object(const struct args_prop *p, struct json_object *v,
 
 	error = check_bounds(p, json_object_object_length(v), " members", res);
 	if (error != 0)
-		return error;
+		return (error);
 	json_object_object_foreach(v, key, val) {
 		if (!json_object_is_type(val, json_type_string))
-			return bad_item(p, key, val, res);
+			return (bad_item(p, key, val, res));
 		error = check_nul(p, val, res);
 		if (error != 0)
-			return error;
+			return (error);
 	}
-	return 0;
+	return (0);
 }
 
 /* Of scanned text only.  Owned by the caller; NULL also for a lone null. */
@@ -510,7 +510,7 @@ parse(const char *text, size_t len)
 	struct json_object *obj;
 
 	if (tok == NULL)
-		return NULL;
+		return (NULL);
 	obj = json_tokener_parse_ex(tok, text, (int)len);
 	/* The scan has found one complete value; a number at the very end
 	 * would want one byte more. */
@@ -519,7 +519,7 @@ parse(const char *text, size_t len)
 		obj = NULL;
 	}
 	json_tokener_free(tok);
-	return obj;
+	return (obj);
 }
 
 /* What the argument becomes when another type stands for it, else NULL. */
@@ -536,21 +536,21 @@ convert(const struct args_prop *p, struct json_object *v)
 	    json_object_is_type(v, json_type_double)) {
 		d = json_object_get_double(v);
 		if (d == floor(d) && fabs(d) < 9e15)
-			return json_object_new_int64((int64_t)d);
-		return NULL;
+			return (json_object_new_int64((int64_t)d));
+		return (NULL);
 	}
 	if ((p->type != ARGS_ARRAY && p->type != ARGS_OBJECT) ||
 	    !json_object_is_type(v, json_type_string))
-		return NULL;
+		return (NULL);
 	s = json_object_get_string(v);
 	len = (size_t)json_object_get_string_len(v);
 	if (sbx_json_scan(s, len, SBX_MAX_JSON, SBX_MAX_JSON_DEPTH, NULL) != 0)
-		return NULL;
+		return (NULL);
 	parsed = parse(s, len);
 	if (json_object_is_type(parsed, types[p->type].json))
-		return parsed;
+		return (parsed);
 	json_object_put(parsed);
-	return NULL;
+	return (NULL);
 }
 
 static int
@@ -562,21 +562,21 @@ check_prop(const struct args_prop *p, struct args *a, struct json_object *v,
 	if (!json_object_is_type(v, types[p->type].json)) {
 		other = convert(p, v);
 		if (other == NULL)
-			return bad_type(p, v, res);
+			return (bad_type(p, v, res));
 		json_object_object_add(a->obj, p->name, other);
 		v = other;
 	}
 	switch (p->type) {
 	case ARGS_STRING:
-		return check_string(p, v, res);
+		return (check_string(p, v, res));
 	case ARGS_INTEGER:
-		return check_bounds(p, json_object_get_int64(v), "", res);
+		return (check_bounds(p, json_object_get_int64(v), "", res));
 	case ARGS_BOOLEAN:
-		return 0;
+		return (0);
 	case ARGS_ARRAY:
-		return check_array(p, v, res);
+		return (check_array(p, v, res));
 	case ARGS_OBJECT:
-		return check_object(p, v, res);
+		return (check_object(p, v, res));
 	case ARGS_TYPE_MAX:
 		break;
 	}
@@ -598,23 +598,23 @@ check_all(struct args *a, struct result *res)
 			continue;
 		error = check_unknown(s, key, val, res);
 		if (error != 0)
-			return error;
+			return (error);
 	}
 	for (i = 0; i < s->n; i++) {
 		if (!json_object_object_get_ex(a->obj, s->props[i].name, &v) ||
 		    v == NULL) {
 			if (!s->props[i].required)
 				continue;
-			return bad(res, "missing_argument",
+			return (bad(res, "missing_argument",
 			    "\"%s\" is missing: %s needs it (%s).",
 			    s->props[i].name, s->tool->name,
-			    types[s->props[i].type].noun);
+			    types[s->props[i].type].noun));
 		}
 		error = check_prop(&s->props[i], a, v, res);
 		if (error != 0)
-			return error;
+			return (error);
 	}
-	return 0;
+	return (0);
 }
 
 int
@@ -627,18 +627,18 @@ args_check(const struct args_schema *s, const char *text, size_t len,
 	ret_args->obj = NULL;
 	if (sbx_json_scan(text, len, SBX_MAX_JSON, SBX_MAX_JSON_DEPTH,
 	    &where) != 0)
-		return where.fault == SBX_JSON_DUPLICATE ?
+		return (where.fault == SBX_JSON_DUPLICATE ?
 		    bad(res, "bad_argument",
 		    "The arguments have \"%s\" twice: give it once.",
 		    where.name) :
 		    bad(res, "bad_argument", "The arguments are not JSON that "
 		    "is taken here, at byte %zu: %s.", where.offset,
-		    sbx_json_fault_text(where.fault));
+		    sbx_json_fault_text(where.fault)));
 	ret_args->obj = parse(text, len);
 	if (!json_object_is_type(ret_args->obj, json_type_object))
-		return bad(res, "bad_argument",
-		    "The arguments must be one object.");
-	return check_all(ret_args, res);
+		return (bad(res, "bad_argument",
+		    "The arguments must be one object."));
+	return (check_all(ret_args, res));
 }
 
 void
@@ -660,8 +660,8 @@ value(const struct args *a, const char *name)
 	if (p == NULL)
 		abort(); /* the tool asks for what its schema lacks */
 	if (json_object_object_get_ex(a->obj, name, &v) && v != NULL)
-		return v;
-	return p->dflt;
+		return (v);
+	return (p->dflt);
 }
 
 bool
@@ -669,7 +669,7 @@ args_has(const struct args *a, const char *name)
 {
 	struct json_object *v;
 
-	return json_object_object_get_ex(a->obj, name, &v) && v != NULL;
+	return (json_object_object_get_ex(a->obj, name, &v) && v != NULL);
 }
 
 const char *
@@ -680,7 +680,7 @@ args_str(const struct args *a, const char *name, size_t *ret_len)
 	if (ret_len != NULL)
 		*ret_len = v == NULL ? 0 :
 		    (size_t)json_object_get_string_len(v);
-	return v == NULL ? NULL : json_object_get_string(v);
+	return (v == NULL ? NULL : json_object_get_string(v));
 }
 
 bool
@@ -688,7 +688,7 @@ args_bool(const struct args *a, const char *name)
 {
 	struct json_object *v = value(a, name);
 
-	return v != NULL && json_object_get_boolean(v);
+	return (v != NULL && json_object_get_boolean(v));
 }
 
 int64_t
@@ -696,11 +696,11 @@ args_int(const struct args *a, const char *name)
 {
 	struct json_object *v = value(a, name);
 
-	return v == NULL ? 0 : json_object_get_int64(v);
+	return (v == NULL ? 0 : json_object_get_int64(v));
 }
 
 struct json_object *
 args_json(const struct args *a, const char *name)
 {
-	return value(a, name);
+	return (value(a, name));
 }

@@ -38,7 +38,7 @@ static int
 broken(struct ask *a, int error)
 {
 	a->broken = true;
-	return error == SBX_E_POLICY ? SBX_E_STATE : error;
+	return (error == SBX_E_POLICY ? SBX_E_STATE : error);
 }
 
 /* Limits of msgs.def and of our arrays agree; a mismatch shows as a fault. */
@@ -54,19 +54,19 @@ answer(struct ask *a, int error, uint16_t want)
 	const struct sbx_work_refused *r;
 
 	if (error != 0)
-		return broken(a, error);
+		return (broken(a, error));
 	if (!sbx_accepts(&worker_from_monitor, a->chan.in->hdr.type))
-		return broken(a, SBX_E_STATE);
+		return (broken(a, SBX_E_STATE));
 	if (a->chan.in->hdr.type == want)
-		return 0;
+		return (0);
 	if (a->chan.in->hdr.type != SBX_MSG_WORK_REFUSED)
-		return broken(a, SBX_E_STATE);
+		return (broken(a, SBX_E_STATE));
 	r = &a->chan.in->m.work_refused;
 	if (COPY(a->refused.code, r->code) != 0 ||
 	    COPY(a->refused.reason, r->reason) != 0 ||
 	    COPY(a->refused.next, r->next) != 0)
-		return broken(a, SBX_E_LENGTH);
-	return SBX_E_POLICY;
+		return (broken(a, SBX_E_LENGTH));
+	return (SBX_E_POLICY);
 }
 
 /* One question, one answer of type want. */
@@ -75,9 +75,9 @@ call(struct ask *a, uint16_t type, const void *msg, const int *fds,
     int timeout_ms, uint16_t want)
 {
 	if (a->broken)
-		return SBX_E_STATE;
-	return answer(a, sbx_chan_call(&a->chan, type, msg, fds, timeout_ms),
-	    want);
+		return (SBX_E_STATE);
+	return (answer(a, sbx_chan_call(&a->chan, type, msg, fds, timeout_ms),
+	    want));
 }
 
 int
@@ -90,7 +90,7 @@ sb_create(struct ask *a, const struct sbx_sb_create *m,
 	error = call(a, SBX_MSG_SB_CREATE, m, NULL, ASK_CREATE_MS,
 	    SBX_MSG_SB_CREATED);
 	if (error != 0)
-		return error;
+		return (error);
 	c = &a->chan.in->m.sb_created;
 	if (!sbx_is_hex(c->container, SBX_CONTAINER_HEX) ||
 	    COPY(ret_created->container, c->container) != 0 ||
@@ -98,11 +98,11 @@ sb_create(struct ask *a, const struct sbx_sb_create *m,
 	    COPY(ret_created->image, c->image) != 0 ||
 	    COPY(ret_created->digest, c->digest) != 0 ||
 	    COPY(ret_created->name, c->name) != 0)
-		return broken(a, SBX_E_DECODE);
+		return (broken(a, SBX_E_DECODE));
 	ret_created->network = c->network != 0;
 	ret_created->nproc = c->nproc;
 	ret_created->nofile = c->nofile;
-	return 0;
+	return (0);
 }
 
 int
@@ -114,11 +114,11 @@ sb_stop(struct ask *a, const char *container, bool force, char *ret_run)
 	error = call(a, SBX_MSG_SB_STOP, &m, NULL, ASK_CREATE_MS,
 	    SBX_MSG_SB_STOPPED);
 	if (error != 0)
-		return error;
+		return (error);
 	if (sbx_strlcpy(ret_run, a->chan.in->m.sb_stopped.run,
 	    SBX_RUN_HEX + 1) != 0)
-		return broken(a, SBX_E_DECODE);
-	return 0;
+		return (broken(a, SBX_E_DECODE));
+	return (0);
 }
 
 static int
@@ -130,7 +130,7 @@ take_item(const struct sbx_sb_item *m, struct ask_item *ret_item)
 	    COPY(ret_item->image, m->image) != 0 ||
 	    COPY(ret_item->principal, m->principal) != 0 ||
 	    m->state >= SBX_SANDBOX_MAX || m->match >= SBX_MATCH_MAX)
-		return SBX_E_DECODE;
+		return (SBX_E_DECODE);
 	ret_item->state = m->state;
 	ret_item->match = m->match;
 	ret_item->network = m->network != 0;
@@ -141,7 +141,7 @@ take_item(const struct sbx_sb_item *m, struct ask_item *ret_item)
 	ret_item->created_wall_ns = m->created_wall_ns;
 	ret_item->age_ms = m->age_ms;
 	ret_item->idle_ms = m->idle_ms;
-	return 0;
+	return (0);
 }
 
 /*
@@ -154,8 +154,8 @@ list_next(struct ask *a, int error, uint32_t id, uint16_t item)
 	if (error == 0 && a->chan.in->hdr.id != id)
 		error = SBX_E_STATE;
 	if (error == 0 && a->chan.in->hdr.type == SBX_MSG_SB_END)
-		return SBX_E_NOENT;
-	return answer(a, error, item);
+		return (SBX_E_NOENT);
+	return (answer(a, error, item));
 }
 
 int
@@ -172,7 +172,7 @@ sb_list(struct ask *a, const char *container,
 	/* The first answer comes by its id, the rest must have the same. */
 	*ret_n = 0;
 	if (a->broken)
-		return SBX_E_STATE;
+		return (SBX_E_STATE);
 	error = sbx_chan_call(&a->chan, SBX_MSG_SB_LIST, &m, NULL, ASK_MS);
 	id = error == 0 ? a->chan.in->hdr.id : 0;
 	for (;;) {
@@ -180,20 +180,20 @@ sb_list(struct ask *a, const char *container,
 		if (error == SBX_E_NOENT)
 			break;
 		if (error != 0)
-			return error;
+			return (error);
 		if (n == SBX_MAX_SANDBOXES)
-			return broken(a, SBX_E_LIMIT);
+			return (broken(a, SBX_E_LIMIT));
 		error = take_item(&a->chan.in->m.sb_item, &item);
 		if (error != 0)
-			return broken(a, error);
+			return (broken(a, error));
 		fn(arg, &item);
 		n++;
 		error = sbx_chan_recv(&a->chan, ASK_MS);
 	}
 	if (a->chan.in->m.sb_end.count != n)
-		return broken(a, SBX_E_DECODE);
+		return (broken(a, SBX_E_DECODE));
 	*ret_n = n;
-	return 0;
+	return (0);
 }
 
 int
@@ -206,11 +206,11 @@ sb_label(struct ask *a, const char *container, const char *label,
 	error = call(a, SBX_MSG_SB_LABEL, &m, NULL, ASK_MS,
 	    SBX_MSG_SB_LABELLED);
 	if (error != 0)
-		return error;
+		return (error);
 	if (sbx_strlcpy(ret_previous, a->chan.in->m.sb_labelled.previous,
 	    65) != 0)
-		return broken(a, SBX_E_DECODE);
-	return 0;
+		return (broken(a, SBX_E_DECODE));
+	return (0);
 }
 
 int
@@ -223,12 +223,12 @@ exec_start(struct ask *a, const struct sbx_exec_start *m, int stdin_fd,
 	error = call(a, SBX_MSG_EXEC_START, m, &stdin_fd, ASK_MS,
 	    SBX_MSG_EXEC_STARTED);
 	if (error != 0)
-		return error;
+		return (error);
 	run = a->chan.in->m.exec_started.run;
 	if (!sbx_is_hex(run, SBX_RUN_HEX) ||
 	    sbx_strlcpy(ret_run, run, SBX_RUN_HEX + 1) != 0)
-		return broken(a, SBX_E_DECODE);
-	return 0;
+		return (broken(a, SBX_E_DECODE));
+	return (0);
 }
 
 static int
@@ -239,7 +239,7 @@ take_run(const struct sbx_run_state *m, struct ask_run *ret_run)
 	    COPY(ret_run->container, m->container) != 0 ||
 	    COPY(ret_run->tool, m->tool) != 0 || m->state >= SBX_RUN_MAX ||
 	    m->why >= SBX_EXIT_MAX)
-		return SBX_E_DECODE;
+		return (SBX_E_DECODE);
 	ret_run->state = m->state;
 	ret_run->why = m->why;
 	ret_run->status = m->status;
@@ -250,7 +250,7 @@ take_run(const struct sbx_run_state *m, struct ask_run *ret_run)
 	ret_run->err_bytes = m->err_bytes;
 	ret_run->dropped = m->dropped;
 	ret_run->started_wall_ns = m->started_wall_ns;
-	return 0;
+	return (0);
 }
 
 /* The answer of EXEC_WAIT and EXEC_KILL must be about the run asked for. */
@@ -258,11 +258,11 @@ static int
 run_state(struct ask *a, int error, const char *run, struct ask_run *ret_run)
 {
 	if (error != 0)
-		return error;
+		return (error);
 	error = take_run(&a->chan.in->m.run_state, ret_run);
 	if (error == 0 && strcmp(ret_run->run, run) != 0)
 		error = SBX_E_STATE;
-	return error == 0 ? 0 : broken(a, error);
+	return (error == 0 ? 0 : broken(a, error));
 }
 
 int
@@ -271,8 +271,8 @@ exec_wait(struct ask *a, const char *run, uint32_t wait_ms,
 {
 	struct sbx_exec_wait m = { .run = run, .wait_ms = wait_ms };
 
-	return run_state(a, call(a, SBX_MSG_EXEC_WAIT, &m, NULL,
-	    (int)wait_ms + ASK_MS, SBX_MSG_RUN_STATE), run, ret_run);
+	return (run_state(a, call(a, SBX_MSG_EXEC_WAIT, &m, NULL,
+	    (int)wait_ms + ASK_MS, SBX_MSG_RUN_STATE), run, ret_run));
 }
 
 int
@@ -280,8 +280,8 @@ exec_kill(struct ask *a, const char *run, struct ask_run *ret_run)
 {
 	struct sbx_exec_kill m = { .run = run };
 
-	return run_state(a, call(a, SBX_MSG_EXEC_KILL, &m, NULL, ASK_MS,
-	    SBX_MSG_RUN_STATE), run, ret_run);
+	return (run_state(a, call(a, SBX_MSG_EXEC_KILL, &m, NULL, ASK_MS,
+	    SBX_MSG_RUN_STATE), run, ret_run));
 }
 
 int
@@ -296,29 +296,29 @@ out_read(struct ask *a, const char *run, enum sbx_stream stream,
 	memset(ret_data, 0, sizeof(*ret_data));
 	ret_data->fd = -1;
 	if (a->broken)
-		return SBX_E_STATE;
+		return (SBX_E_STATE);
 	error = sbx_chan_call(&a->chan, SBX_MSG_OUT_READ, &m, NULL, ASK_MS);
 	if (error == 0 && a->chan.in->hdr.type == SBX_MSG_OUT_NODATA) {
 		ret_data->known = a->chan.in->m.out_nodata.known != 0;
 		ret_data->total = a->chan.in->m.out_nodata.total;
-		return 0;
+		return (0);
 	}
 	error = answer(a, error, SBX_MSG_OUT_DATA);
 	if (error != 0)
-		return error;
+		return (error);
 	d = &a->chan.in->m.out_data;
 	/* A part before the offset asked for would make the reader loop. */
 	if (d->length == 0 || d->start > UINT64_MAX - d->length ||
 	    d->start + d->length <= offset || d->file_offset > INT64_MAX ||
 	    d->length > (uint64_t)INT64_MAX - d->file_offset)
-		return broken(a, SBX_E_DECODE);
+		return (broken(a, SBX_E_DECODE));
 	ret_data->known = true;
 	ret_data->start = d->start;
 	ret_data->length = d->length;
 	ret_data->file_offset = d->file_offset;
 	ret_data->total = d->total;
 	ret_data->fd = sbx_steal_fd(&a->chan.in->fds[0]);
-	return 0;
+	return (0);
 }
 
 int
@@ -332,7 +332,7 @@ run_list(struct ask *a, uint32_t skip, uint32_t max, struct ask_run *runs,
 
 	*ret_n = 0;
 	if (a->broken)
-		return SBX_E_STATE;
+		return (SBX_E_STATE);
 	error = sbx_chan_call(&a->chan, SBX_MSG_RUN_LIST, &m, NULL, ASK_MS);
 	id = error == 0 ? a->chan.in->hdr.id : 0;
 	for (;;) {
@@ -340,17 +340,17 @@ run_list(struct ask *a, uint32_t skip, uint32_t max, struct ask_run *runs,
 		if (error == SBX_E_NOENT)
 			break;
 		if (error != 0)
-			return error;
+			return (error);
 		if (n == max)
-			return broken(a, SBX_E_LIMIT);
+			return (broken(a, SBX_E_LIMIT));
 		error = take_run(&a->chan.in->m.run_state, &runs[n]);
 		if (error != 0)
-			return broken(a, error);
+			return (broken(a, error));
 		n++;
 		error = sbx_chan_recv(&a->chan, ASK_MS);
 	}
 	*ret_n = n;
-	return 0;
+	return (0);
 }
 
 int
@@ -365,17 +365,17 @@ copy_in(struct ask *a, const struct sbx_copy_in *m, int list_fd,
 	error = call(a, SBX_MSG_COPY_IN, m, &list_fd, timeout_ms,
 	    SBX_MSG_COPY_DONE);
 	if (error != 0)
-		return error;
+		return (error);
 	d = &a->chan.in->m.copy_done;
 	if (COPY(ret_copied->reason, d->reason) != 0 ||
 	    COPY(ret_copied->final_path, d->final_path) != 0)
-		return broken(a, SBX_E_DECODE);
+		return (broken(a, SBX_E_DECODE));
 	ret_copied->error = d->error;
 	ret_copied->files = d->files;
 	ret_copied->bytes = d->bytes;
 	ret_copied->refused = d->refused;
 	ret_copied->fd = sbx_steal_fd(&a->chan.in->fds[0]);
-	return 0;
+	return (0);
 }
 
 int
@@ -387,8 +387,8 @@ work_progress(struct ask *a, uint64_t done, uint64_t total,
 	int error;
 
 	if (a->broken)
-		return SBX_E_STATE;
+		return (SBX_E_STATE);
 	error = sbx_chan_send(&a->chan, SBX_MSG_WORK_PROGRESS, 0, &m, NULL,
 	    ASK_MS);
-	return error == 0 ? 0 : broken(a, error);
+	return (error == 0 ? 0 : broken(a, error));
 }

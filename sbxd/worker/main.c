@@ -58,9 +58,9 @@ enter(enum sbx_proc proc, bool trap, uint32_t *ret_features)
 	struct sbx_err err = { 0 };
 
 	if (sbx_privs_enter(proc, &args, ret_features, &err) == 0)
-		return 0;
+		return (0);
 	fprintf(stderr, "sbxd-worker: %s: %s\n", sbx_proc_name(proc), err.msg);
-	return -1;
+	return (-1);
 }
 
 /* The child's whole life. */
@@ -85,8 +85,8 @@ send_exited(struct zygote *z, uint32_t worker, int status)
 {
 	struct sbx_worker_exited m = { .worker = worker, .status = status };
 
-	return sbx_chan_send(&z->chan, SBX_MSG_WORKER_EXITED, 0, &m, NULL,
-	    SBX_SHUTDOWN_MS);
+	return (sbx_chan_send(&z->chan, SBX_MSG_WORKER_EXITED, 0, &m, NULL,
+	    SBX_SHUTDOWN_MS));
 }
 
 /*
@@ -101,10 +101,10 @@ on_worker_fork(struct zygote *z)
 	pid_t self = getpid(), pid;
 
 	if (z->n == SBX_MAX_WORKERS)
-		return send_exited(z, worker, -EAGAIN);
+		return (send_exited(z, worker, -EAGAIN));
 	pid = fork();
 	if (pid < 0)
-		return send_exited(z, worker, -errno);
+		return (send_exited(z, worker, -errno));
 	if (pid == 0) {
 		sbx_chan_clear(&z->chan);
 		worker_main(sbx_steal_fd(&fd), self, z->trap);
@@ -112,7 +112,7 @@ on_worker_fork(struct zygote *z)
 	z->workers[z->n].worker = worker;
 	z->workers[z->n].pid = pid;
 	z->n++;
-	return 0;
+	return (0);
 }
 
 static void
@@ -143,7 +143,7 @@ reap(struct zygote *z)
 		z->workers[i] = z->workers[--z->n];
 		error = send_exited(z, worker, status);
 	}
-	return error;
+	return (error);
 }
 
 /* Nothing of ours may live on.  Bounded: SIGKILL cannot be refused. */
@@ -166,8 +166,8 @@ on_ping(struct zygote *z)
 	struct sbx_pong m = { .healthy = 1, .state = state };
 
 	(void)snprintf(state, sizeof(state), "workers=%zu", z->n);
-	return sbx_chan_send(&z->chan, SBX_MSG_PONG, z->chan.in->hdr.id, &m,
-	    NULL, SBX_SHUTDOWN_MS);
+	return (sbx_chan_send(&z->chan, SBX_MSG_PONG, z->chan.in->hdr.id, &m,
+	    NULL, SBX_SHUTDOWN_MS));
 }
 
 /* 0, or what ends the zygote; SBX_E_CLOSED is the orderly way. */
@@ -177,21 +177,21 @@ dispatch(struct zygote *z)
 	int error = sbx_chan_recv(&z->chan, 0);
 
 	if (error == SBX_E_TIMEOUT || error == SBX_E_AGAIN)
-		return 0;
+		return (0);
 	if (error != 0)
-		return error;
+		return (error);
 	switch (z->chan.in->hdr.type) {
 	case SBX_MSG_WORKER_FORK:
-		return on_worker_fork(z);
+		return (on_worker_fork(z));
 	case SBX_MSG_WORKER_KILL:
 		on_worker_kill(z);
-		return 0;
+		return (0);
 	case SBX_MSG_PING:
-		return on_ping(z);
+		return (on_ping(z));
 	case SBX_MSG_SHUTDOWN:
-		return SBX_E_CLOSED;
+		return (SBX_E_CLOSED);
 	}
-	return SBX_E_STATE;
+	return (SBX_E_STATE);
 }
 
 static int
@@ -207,12 +207,12 @@ loop(struct zygote *z)
 		/* Without a deadline: the monitor's end wakes it. */
 		n = ppoll(&pfd, 1, NULL, &open);
 		if (n < 0 && errno != EINTR)
-			return SBX_E_SYS;
+			return (SBX_E_SYS);
 		error = reap(z);
 		if (error == 0 && n > 0)
 			error = dispatch(z);
 	}
-	return error;
+	return (error);
 }
 
 static void
@@ -255,7 +255,7 @@ main(int argc, char **argv)
 	serve_init();
 	block_sigchld();
 	if (enter(SBX_PROC_ZYGOTE, z.trap, &hello.features) != 0)
-		return 2;
+		return (2);
 	hello.pid = (uint32_t)getpid();
 	error = sbx_chan_send(&z.chan, SBX_MSG_HELLO, 0, &hello, NULL,
 	    SBX_SHUTDOWN_MS);
@@ -268,5 +268,5 @@ main(int argc, char **argv)
 		fprintf(stderr, "sbxd-worker: the monitor's channel: %s\n",
 		    sbx_error_name(error));
 	sbx_chan_clear(&z.chan);
-	return error == SBX_E_CLOSED ? 0 : 3;
+	return (error == SBX_E_CLOSED ? 0 : 3);
 }

@@ -45,12 +45,12 @@ walk_part(struct walk *w, const struct ask_data *d)
 		    sizeof(chunk), (off_t)(d->file_offset + pos));
 		/* Short of what was promised: it was dropped meanwhile. */
 		if (got <= 0)
-			return SBX_E_SYS;
+			return (SBX_E_SYS);
 		error = w->fn(w->arg, chunk, (size_t)got);
 		pos += (uint64_t)got;
 		w->at += (uint64_t)got;
 	}
-	return error;
+	return (error);
 }
 
 static int
@@ -63,7 +63,7 @@ walk_gap(struct walk *w, uint64_t n)
 	w->at += n;
 	len = snprintf(text, sizeof(text), "\n[%" PRIu64
 	    " bytes were not kept: the output's limit]\n", n);
-	return w->fn(w->arg, text, (size_t)len);
+	return (w->fn(w->arg, text, (size_t)len));
 }
 
 /* From w->at to what is the end at the first look.  As the asks of ask.h. */
@@ -77,7 +77,7 @@ walk(struct walk *w)
 	while (stop == 0 && w->at < end) {
 		error = out_read(w->call->ask, w->run, w->stream, w->at, &d);
 		if (error != 0)
-			return error;
+			return (error);
 		if (end == UINT64_MAX) {
 			w->known = d.known;
 			w->total = end = d.total;
@@ -90,7 +90,7 @@ walk(struct walk *w)
 			stop = walk_part(w, &d);
 		sbx_close(&d.fd);
 	}
-	return 0;
+	return (0);
 }
 
 /* --- lines ---------------------------------------------------------------- */
@@ -144,7 +144,7 @@ lines_cut(struct lines *l, const char *p, size_t n, bool *ret_full)
 	l->nhead += keep;
 	l->len += take;
 	*ret_full = nl != NULL || l->len == OUTPUT_LINE_BYTES;
-	return take;
+	return (take);
 }
 
 struct page_walk {
@@ -198,7 +198,7 @@ page_bytes(void *arg, const char *p, size_t n)
 			w->page->shown++;
 		lines_end(l);
 	}
-	return 0;
+	return (0);
 }
 
 /* late: a byte offset; *ret_late_line the first line that begins there. */
@@ -238,7 +238,7 @@ page_once(struct call *call, const char *run, enum sbx_stream stream,
 		if (len < whole)
 			p->text.data[len] = '\0';
 	}
-	return error;
+	return (error);
 }
 
 int
@@ -252,17 +252,17 @@ output_page(struct call *call, const char *run, enum sbx_stream stream,
 	memset(ret_page, 0, sizeof(*ret_page));
 	sbx_buf_init(&ret_page->text, OUTPUT_PAGE_BYTES);
 	if (tail == 0)
-		return page_once(call, run, stream, offset, limit, ret_page,
-		    0, NULL);
+		return (page_once(call, run, stream, offset, limit, ret_page,
+		    0, NULL));
 	/* Once to count, once to read. */
 	error = page_once(call, run, stream, UINT64_MAX / 2, 0, ret_page, 0,
 	    NULL);
 	if (error != 0)
-		return error;
+		return (error);
 	total = ret_page->total_lines;
 	output_page_clear(ret_page);
-	return page_once(call, run, stream, total > tail ? total - tail : 0,
-	    tail, ret_page, 0, NULL);
+	return (page_once(call, run, stream, total > tail ? total - tail : 0,
+	    tail, ret_page, 0, NULL));
 }
 
 void
@@ -275,7 +275,7 @@ output_page_clear(struct output_page *p)
 static int
 all_bytes(void *arg, const char *p, size_t n)
 {
-	return sbx_buf_add(arg, p, n);
+	return (sbx_buf_add(arg, p, n));
 }
 
 int
@@ -291,7 +291,7 @@ output_all(struct call *call, const char *run, enum sbx_stream stream,
 	if (error == 0 && (ret_text->overflow || w.dropped > 0 ||
 	    ret_text->len != w.total))
 		error = SBX_E_LIMIT;
-	return error;
+	return (error);
 }
 
 /* --- views ---------------------------------------------------------------- */
@@ -321,11 +321,11 @@ ends_get(struct call *call, const char *run, enum sbx_stream stream,
 	    late, &from);
 	sbx_buf_init(&e->tail.text, OUTPUT_PAGE_BYTES);
 	if (error != 0 || e->head.shown >= e->head.total_lines)
-		return error;
+		return (error);
 	if (from < e->head.shown)
 		from = e->head.shown;
-	return page_once(call, run, stream, from, UINT64_MAX / 2, &e->tail, 0,
-	    NULL);
+	return (page_once(call, run, stream, from, UINT64_MAX / 2, &e->tail, 0,
+	    NULL));
 }
 
 static void
@@ -350,7 +350,7 @@ wanted(struct call *call, bool failed)
 		    "max_output_tokens"),
 	};
 
-	return w;
+	return (w);
 }
 
 static void
@@ -413,7 +413,7 @@ put_paged(struct call *call, const struct ask_run *st, size_t *masked,
 	    (uint64_t)args_int(&call->args, "offset"), limit, 0, &e.head);
 	if (error != 0) {
 		ends_clear(&e);
-		return error;
+		return (error);
 	}
 	want.mode = VIEW_FULL;
 	make_view(&want, &e, &v);
@@ -431,7 +431,7 @@ put_paged(struct call *call, const struct ask_run *st, size_t *masked,
 	*dropped += e.head.dropped;
 	view_clear(&v);
 	ends_clear(&e);
-	return 0;
+	return (0);
 }
 
 static int
@@ -444,7 +444,7 @@ put_stdout(struct call *call, const struct ask_run *st,
 
 	if (args_has(&call->args, "limit") ||
 	    args_int(&call->args, "offset") > 0)
-		return put_paged(call, st, masked, dropped);
+		return (put_paged(call, st, masked, dropped));
 	error = ends_get(call, st->run, SBX_STREAM_OUT, st->out_bytes, &e);
 	if (error == 0) {
 		make_view(want, &e, &v);
@@ -454,7 +454,7 @@ put_stdout(struct call *call, const struct ask_run *st,
 		view_clear(&v);
 	}
 	ends_clear(&e);
-	return error;
+	return (error);
 }
 
 /* Its end is what matters: paging is for stdout, read_output for the rest. */
@@ -468,7 +468,7 @@ put_stderr(struct call *call, const struct ask_run *st,
 
 	if (st->err_bytes == 0 ||
 	    (want->mode == VIEW_ERROR_ONLY && !want->failed))
-		return 0;
+		return (0);
 	error = ends_get(call, st->run, SBX_STREAM_ERR, st->err_bytes, &e);
 	if (error == 0) {
 		make_view(want, &e, &v);
@@ -481,7 +481,7 @@ put_stderr(struct call *call, const struct ask_run *st,
 		view_clear(&v);
 	}
 	ends_clear(&e);
-	return error;
+	return (error);
 }
 
 int
@@ -496,10 +496,10 @@ output_views(struct call *call, const struct ask_run *st, bool failed)
 	if (error == 0)
 		error = put_stderr(call, st, &want, &masked, &dropped);
 	if (error != 0)
-		return call_refused(call, error);
+		return (call_refused(call, error));
 	if (masked > 0)
 		result_u64(call->res, "masked", masked);
 	if (dropped > 0)
 		result_u64(call->res, "dropped_bytes", dropped);
-	return 0;
+	return (0);
 }

@@ -31,24 +31,24 @@ parse_uri(const char *s, struct uri *ret_uri)
 
 	if (strncmp(s, PREFIX, PREFIX_LEN) != 0 ||
 	    strlen(s) < PREFIX_LEN + SBX_RUN_HEX + 1)
-		return false;
+		return (false);
 	memcpy(ret_uri->run, s + PREFIX_LEN, SBX_RUN_HEX);
 	ret_uri->run[SBX_RUN_HEX] = '\0';
 	ret_uri->offset = 0;
 	s += PREFIX_LEN + SBX_RUN_HEX;
 	if (!sbx_is_hex(ret_uri->run, SBX_RUN_HEX) || *s++ != '/')
-		return false;
+		return (false);
 	for (i = 0; i < SBX_STREAM_MAX; i++) {
 		n = strlen(names[i]);
 		if (strncmp(s, names[i], n) != 0)
 			continue;
 		ret_uri->stream = (enum sbx_stream)i;
 		s += n;
-		return *s == '\0' || (strncmp(s, "?offset=", 8) == 0 &&
+		return (*s == '\0' || (strncmp(s, "?offset=", 8) == 0 &&
 		    sbx_parse_u64(s + 8, 0, 1000000000, &ret_uri->offset) ==
-		    0);
+		    0));
 	}
-	return false;
+	return (false);
 }
 
 static void
@@ -85,7 +85,7 @@ resources_read(struct call *call)
 		result_error(call->res, "not_found", NULL,
 		    "No such resource: the URI must be sbx://run/RUN_ID/"
 		    "stdout or .../stderr.");
-		return 0;
+		return (0);
 	}
 	error = output_page(call, uri.run, uri.stream, uri.offset, 1000000, 0,
 	    &p);
@@ -96,7 +96,7 @@ resources_read(struct call *call)
 	else if (error == 0)
 		put_contents(call, text, &p);
 	output_page_clear(&p);
-	return call_refused(call, error);
+	return (call_refused(call, error));
 }
 
 static void
@@ -128,12 +128,12 @@ resources_list(struct call *call)
 	    sbx_parse_u64(cursor, 0, SBX_MAX_RUNS, &skip) != 0) {
 		result_error(call->res, "bad_cursor", NULL,
 		    "\"cursor\" is not one that this server gave.");
-		return 0;
+		return (0);
 	}
 	/* One more than a page tells whether there is another. */
 	error = run_list(call->ask, (uint32_t)skip, LIST_PAGE + 1, runs, &n);
 	if (error != 0)
-		return call_refused(call, error);
+		return (call_refused(call, error));
 	result_open(call->res, "resources", '[');
 	for (i = 0; i < n && i < LIST_PAGE; i++) {
 		put_resource(call->res, &runs[i], false);
@@ -144,5 +144,5 @@ resources_list(struct call *call)
 	if (n > LIST_PAGE)
 		result_printf(call->res, "nextCursor", "%" PRIu64,
 		    skip + LIST_PAGE);
-	return 0;
+	return (0);
 }

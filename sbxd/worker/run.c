@@ -62,7 +62,7 @@ run_spec_make(const char *container, const char *cwd,
 		    *argv);
 	if (error == 0)
 		error = sbx_memfd_sealed("stdin", "", 0, &ret_spec->stdin_fd);
-	return error;
+	return (error);
 }
 
 /* Strings of a checked list, as arguments of the command. */
@@ -76,7 +76,7 @@ add_list(struct run_spec *s, struct json_object *list)
 		error = sbx_strs_add(&s->argv, &s->argv_buf,
 		    json_object_get_string(json_object_array_get_idx(list,
 		    i)));
-	return error;
+	return (error);
 }
 
 /* Exactly one of commands and argv. */
@@ -95,7 +95,7 @@ spec_argv(struct call *call, struct run_spec *s)
 		    "Mend the argument and call again.",
 		    commands == NULL ? "Give \"commands\" or \"argv\"." :
 		    "Give \"commands\" or \"argv\", not both.");
-		return SBX_E_SYNTAX;
+		return (SBX_E_SYNTAX);
 	}
 	if (commands != NULL) {
 		if (json_object_array_length(commands) == 1)
@@ -112,12 +112,12 @@ spec_argv(struct call *call, struct run_spec *s)
 	if (error == 0)
 		error = add_list(s, commands != NULL ? commands : argv);
 	if (error == 0)
-		return 0;
+		return (0);
 	result_error(call->res, "too_large",
 	    "Copy a script in with copy_file and run that, or give the data "
 	    "as stdin.", "\"%s\" is larger than %u bytes in all.",
 	    commands != NULL ? "commands" : "argv", SBX_MAX_COMMANDS);
-	return SBX_E_SYNTAX;
+	return (SBX_E_SYNTAX);
 }
 
 /* NAME=value for each member. */
@@ -130,13 +130,13 @@ spec_env(struct call *call, struct run_spec *s)
 
 	sbx_buf_init(&pair, ENV_MAX_BYTES);
 	if (env == NULL)
-		return 0;
+		return (0);
 	json_object_object_foreach(env, name, value) {
 		if (*name == '\0' || strchr(name, '=') != NULL) {
 			result_error(call->res, "bad_argument",
 			    "Mend the argument and call again.",
 			    "\"env\": a name must not be empty or have \"=\".");
-			return SBX_E_SYNTAX;
+			return (SBX_E_SYNTAX);
 		}
 		sbx_buf_consume(&pair, pair.len);
 		error = sbx_buf_printf(&pair, "%s=%s", name,
@@ -147,11 +147,11 @@ spec_env(struct call *call, struct run_spec *s)
 			break;
 	}
 	if (error == 0)
-		return 0;
+		return (0);
 	result_error(call->res, "too_large",
 	    "Put large values into a file, or give them as stdin.",
 	    "\"env\" is larger than %u bytes in all.", ENV_MAX_BYTES);
-	return SBX_E_SYNTAX;
+	return (SBX_E_SYNTAX);
 }
 
 int
@@ -171,16 +171,16 @@ run_spec_from_args(struct call *call, struct run_spec *s)
 		    "Mend the argument and call again.",
 		    "\"working_dir\" must be an absolute path, such as "
 		    WORK_DIR "/%s.", cwd);
-		return SBX_E_SYNTAX;
+		return (SBX_E_SYNTAX);
 	}
 	error = spec_argv(call, s);
 	if (error == 0)
 		error = spec_env(call, s);
 	if (error != 0)
-		return error;
+		return (error);
 	text = args_str(&call->args, "stdin", &len);
-	return sbx_memfd_sealed("stdin", text == NULL ? "" : text, len,
-	    &s->stdin_fd);
+	return (sbx_memfd_sealed("stdin", text == NULL ? "" : text, len,
+	    &s->stdin_fd));
 }
 
 int
@@ -195,7 +195,7 @@ run_start(struct call *call, const struct run_spec *s, char *ret_run)
 	/* A growing buffer moves: only now is it where it stays. */
 	m.argv.data = s->argv_buf.data;
 	m.env.data = s->env_buf.data;
-	return exec_start(call->ask, &m, s->stdin_fd, ret_run);
+	return (exec_start(call->ask, &m, s->stdin_fd, ret_run));
 }
 
 int
@@ -213,20 +213,20 @@ run_wait(struct call *call, const char *run, uint32_t ms,
 		    WORKER_PROGRESS_MS : left;
 		error = exec_wait(call->ask, run, slice, ret_state);
 		if (error != 0 || ret_state->state == SBX_RUN_ENDED)
-			return error;
+			return (error);
 		now = sbx_mono_ns();
 		left = now < end ? (uint32_t)((end - now) / 1000000) : 0;
 		if (left == 0)
-			return 0;
+			return (0);
 		(void)snprintf(text, sizeof(text), "running for %" PRIu64
 		    " s, %" PRIu64 " bytes of output",
 		    ret_state->elapsed_ms / 1000, ret_state->out_bytes +
 		    ret_state->err_bytes);
 		error = call_progress(call, timeout_ms, text);
 		if (error != 0)
-			return error;
+			return (error);
 	}
-	return 0;
+	return (0);
 }
 
 int
@@ -239,17 +239,17 @@ run_foreground(struct call *call, const struct run_spec *s, bool *ret_over)
 	*ret_over = true;
 	error = run_start(call, s, run);
 	if (error != 0)
-		return call_refused(call, error);
+		return (call_refused(call, error));
 	error = run_wait(call, run, call_left_ms(call), s->timeout_ms, &state);
 	if (error == SBX_E_POLICY) {
 		error = call_refused(call, error);
 		result_str(call->res, "run_id", run);
-		return error;
+		return (error);
 	}
 	if (error != 0)
-		return error;
+		return (error);
 	*ret_over = state.state == SBX_RUN_ENDED;
-	return run_result(call, &state, s->only);
+	return (run_result(call, &state, s->only));
 }
 
 /* --- showing it ----------------------------------------------------------- */
@@ -258,7 +258,7 @@ run_foreground(struct call *call, const struct run_spec *s, bool *ret_over)
 static bool
 killed_by_us(const struct ask_run *st)
 {
-	return st->why == SBX_EXIT_TIMEOUT || st->why == SBX_EXIT_SANDBOX;
+	return (st->why == SBX_EXIT_TIMEOUT || st->why == SBX_EXIT_SANDBOX);
 }
 
 void
@@ -283,8 +283,8 @@ run_put_exit(struct call *call, const struct ask_run *st)
 static bool
 is_ok(const struct ask_run *st)
 {
-	return st->state == SBX_RUN_ENDED && st->why == SBX_EXIT_EXITED &&
-	    WIFEXITED(st->status) && WEXITSTATUS(st->status) == 0;
+	return (st->state == SBX_RUN_ENDED && st->why == SBX_EXIT_EXITED &&
+	    WIFEXITED(st->status) && WEXITSTATUS(st->status) == 0);
 }
 
 /* Begins the result: status, and what to do about it. */
@@ -334,6 +334,6 @@ run_result(struct call *call, const struct ask_run *st, const char *only)
 	}
 	result_u64(r, "out_bytes", st->out_bytes);
 	result_u64(r, "err_bytes", st->err_bytes);
-	return output_views(call, st, !is_ok(st) &&
-	    st->state == SBX_RUN_ENDED);
+	return (output_views(call, st, !is_ok(st) &&
+	    st->state == SBX_RUN_ENDED));
 }

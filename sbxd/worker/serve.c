@@ -60,8 +60,8 @@ find_tool(const char *name)
 
 	for (i = 0; i < SBX_NELEM(pseudo_tools); i++)
 		if (strcmp(pseudo_tools[i].name, name) == 0)
-			return &pseudo_tools[i];
-	return sbx_tool_find(name, strlen(name));
+			return (&pseudo_tools[i]);
+	return (sbx_tool_find(name, strlen(name)));
 }
 
 /* A dozen names: a linear search is as good as any. */
@@ -72,8 +72,8 @@ find_served(const char *name)
 
 	for (i = 0; i < SBX_NELEM(served); i++)
 		if (strcmp(served[i].name, name) == 0)
-			return &served[i];
-	return NULL;
+			return (&served[i]);
+	return (NULL);
 }
 
 void
@@ -106,7 +106,7 @@ call_elapsed_ms(const struct call *call)
 {
 	uint64_t ms = (sbx_mono_ns() - call->started_ns) / 1000000;
 
-	return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
+	return (ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms);
 }
 
 uint32_t
@@ -114,7 +114,7 @@ call_left_ms(const struct call *call)
 {
 	uint32_t ms = call_elapsed_ms(call);
 
-	return ms < WORKER_CALL_MS ? WORKER_CALL_MS - ms : 0;
+	return (ms < WORKER_CALL_MS ? WORKER_CALL_MS - ms : 0);
 }
 
 int
@@ -123,13 +123,13 @@ call_progress(struct call *call, uint64_t total, const char *message)
 	uint64_t done = call_elapsed_ms(call);
 
 	if (!call->want_progress)
-		return 0;
+		return (0);
 	/* MCP: progress must increase with each notification. */
 	if (done <= call->progress)
 		done = call->progress + 1;
 	call->progress = done;
-	return work_progress(call->ask, done, total > done ? total : 0,
-	    message);
+	return (work_progress(call->ask, done, total > done ? total : 0,
+	    message));
 }
 
 int
@@ -138,11 +138,11 @@ call_refused(struct call *call, int error)
 	const struct ask_refused *r = &call->ask->refused;
 
 	if (error != SBX_E_POLICY)
-		return error;
+		return (error);
 	result_error(call->res, r->code[0] != '\0' ? r->code : "refused",
 	    r->next, "%s", r->reason[0] != '\0' ? r->reason :
 	    "The monitor refused this.");
-	return 0;
+	return (0);
 }
 
 /* --- one call ------------------------------------------------------------- */
@@ -158,13 +158,13 @@ bound(struct call *call)
 	const char *arg = call->tool->container_arg, *named;
 
 	if (arg == NULL)
-		return true;
+		return (true);
 	named = args_str(&call->args, arg, NULL);
 	if (strcmp(named == NULL ? "" : named, call->container) == 0)
-		return true;
+		return (true);
 	result_error(call->res, "bad_call", NULL,
 	    "The call was bound to another sandbox than its \"%s\".", arg);
-	return false;
+	return (false);
 }
 
 static int
@@ -177,7 +177,7 @@ run(struct call *call, const struct served *s, int fd)
 	if (sbx_memfd_read(fd, SBX_MAX_JSON, &text, &len) != 0) {
 		result_error(call->res, "bad_argument", NULL,
 		    "The arguments could not be read.");
-		return 0;
+		return (0);
 	}
 	error = args_check(s->schema, text, len, &call->args, call->res);
 	if (error == 0 && bound(call))
@@ -185,7 +185,7 @@ run(struct call *call, const struct served *s, int fd)
 	else
 		error = 0;
 	args_clear(&call->args);
-	return error;
+	return (error);
 }
 
 /* The channel failed under the call: nobody may hear this, but say it. */
@@ -210,9 +210,9 @@ send_result(struct ask *ask, uint32_t id, const struct result *res)
 	error = sbx_memfd_sealed("result", res->text.data, res->text.len,
 	    &fd);
 	if (error != 0)
-		return error;
-	return sbx_chan_send(&ask->chan, SBX_MSG_WORK_RESULT, id, &m, &fd,
-	    ASK_MS);
+		return (error);
+	return (sbx_chan_send(&ask->chan, SBX_MSG_WORK_RESULT, id, &m, &fd,
+	    ASK_MS));
 }
 
 /* chan.in holds WORK_CALL.  0, or the channel's end. */
@@ -235,7 +235,7 @@ on_work_call(struct ask *ask)
 	    sizeof(call.container)) != 0 ||
 	    sbx_strlcpy(call.default_image, m->default_image,
 	    sizeof(call.default_image)) != 0)
-		return SBX_E_DECODE;
+		return (SBX_E_DECODE);
 	result_init(&res);
 	if (s == NULL) {
 		result_error(&res, "unknown_tool", NULL,
@@ -250,7 +250,7 @@ on_work_call(struct ask *ask)
 	if (error != SBX_E_CLOSED && send_result(ask, id, &res) != 0)
 		error = SBX_E_CLOSED;
 	result_clear(&res);
-	return error;
+	return (error);
 }
 
 static void
@@ -290,5 +290,5 @@ serve(int fd, uint32_t features)
 	}
 	sbx_log_to(NULL, NULL);
 	ask_clear(&ask);
-	return error == 0 || error == SBX_E_CLOSED ? 0 : 3;
+	return (error == 0 || error == SBX_E_CLOSED ? 0 : 3);
 }

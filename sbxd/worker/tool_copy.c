@@ -67,7 +67,7 @@ struct names {
 static int
 add_path(struct names *n, const char *path)
 {
-	return sbx_buf_add(&n->list, path, strlen(path) + 1);
+	return (sbx_buf_add(&n->list, path, strlen(path) + 1));
 }
 
 /* "H 100644 path"; the record after it may say that it is deleted. */
@@ -77,14 +77,14 @@ add_tracked(struct names *n, const char *record, bool deleted)
 	/* A submodule is another repository, of which nothing is here. */
 	if (strncmp(record + 2, "160000", 6) == 0) {
 		n->submodules++;
-		return 0;
+		return (0);
 	}
 	if (deleted) {
 		n->deleted++;
-		return 0;
+		return (0);
 	}
 	n->tracked++;
-	return add_path(n, record + 9);
+	return (add_path(n, record + 9));
 }
 
 /*
@@ -99,7 +99,7 @@ parse_names(struct names *n, const char *text, size_t len, bool untracked)
 
 	for (p = text; error == 0 && p < end; p += strlen(p) + 1) {
 		if (memchr(p, 0, (size_t)(end - p)) == NULL)
-			return SBX_E_SYNTAX;
+			return (SBX_E_SYNTAX);
 		if (p[0] == '?' && p[1] == ' ' && p[2] != '\0') {
 			n->untracked++;
 			if (untracked)
@@ -107,7 +107,7 @@ parse_names(struct names *n, const char *text, size_t len, bool untracked)
 			continue;
 		}
 		if (strlen(p) < 10 || p[1] != ' ' || p[8] != ' ')
-			return SBX_E_SYNTAX;
+			return (SBX_E_SYNTAX);
 		path = p + 9;
 		/* Another stage of it, or the word that it is deleted. */
 		if (held != NULL && strcmp(held + 9, path) == 0) {
@@ -123,7 +123,7 @@ parse_names(struct names *n, const char *text, size_t len, bool untracked)
 	}
 	if (error == 0 && held != NULL)
 		error = add_tracked(n, held, false);
-	return error;
+	return (error);
 }
 
 /* --- asking git ----------------------------------------------------------- */
@@ -173,7 +173,7 @@ names_run(struct call *call, const char *container, const char *cwd,
 	run_spec_clear(&spec);
 	if (error == 0)
 		error = run_wait(call, run, call_left_ms(call), 0, ret_st);
-	return error;
+	return (error);
 }
 
 /* In the throwaway sandbox: SBX_E_NOENT when the error object is made. */
@@ -193,15 +193,15 @@ names_ask(struct call *call, const char *container, const char *cwd,
 		error = names_run(call, container, cwd, find_script, &st);
 	}
 	if (error != 0)
-		return error;
+		return (error);
 	(void)sbx_strlcpy(n->run, st.run, sizeof(n->run));
 	if (st.state != SBX_RUN_ENDED || st.why != SBX_EXIT_EXITED ||
 	    st.status != 0) {
 		error = output_all(call, st.run, SBX_STREAM_ERR, 65536, &err);
 		if (error != 0 && error != SBX_E_LIMIT)
-			return error;
+			return (error);
 		names_failed(call, source, &st, &err);
-		return SBX_E_NOENT;
+		return (SBX_E_NOENT);
 	}
 	error = output_all(call, st.run, SBX_STREAM_OUT, NAMES_MAX_BYTES,
 	    &out);
@@ -211,9 +211,9 @@ names_ask(struct call *call, const char *container, const char *cwd,
 	if (error == SBX_E_LIMIT || error == SBX_E_SYNTAX) {
 		result_error(call->res, "too_large", "Copy a part of it.",
 		    "The list of the files of %s is too long.", source);
-		return SBX_E_NOENT;
+		return (SBX_E_NOENT);
 	}
-	return error;
+	return (error);
 }
 
 static int
@@ -230,7 +230,7 @@ copy_names(struct call *call, const char *container, const char *source,
 		error = copy_in(call->ask, &m, empty,
 		    (int)call_left_ms(call), ret_copied);
 	sbx_close(&ret_copied->fd);
-	return error;
+	return (error);
 }
 
 /*
@@ -271,13 +271,13 @@ names_get(struct call *call, const char *source, bool untracked,
 			stop_error = sb_stop(call->ask, c.container, true,
 			    stopped);
 			if (stop_error != 0 && stop_error != SBX_E_POLICY)
-				return stop_error;
+				return (stop_error);
 		}
 	} else if (error == SBX_E_POLICY) {
 		(void)call_refused(call, error);
 		error = SBX_E_NOENT;
 	}
-	return error;
+	return (error);
 }
 
 /* --- the report ----------------------------------------------------------- */
@@ -352,12 +352,12 @@ static bool
 absolute(struct call *call, const char *name, const char *path)
 {
 	if (*path == '/')
-		return true;
+		return (true);
 	result_error(call->res, "bad_argument",
 	    "Mend the argument and call again.",
 	    "\"%s\" must be an absolute path in the sandbox, such as "
 	    "/workspace.", name);
-	return false;
+	return (false);
 }
 
 /* --- the tools ------------------------------------------------------------ */
@@ -405,9 +405,9 @@ project_copy(struct call *call, const char *source, const char *dest,
 		error = sbx_memfd_sealed("list", n->list.len > 0 ?
 		    n->list.data : "", n->list.len, &list);
 	if (error != 0)
-		return error;
-	return copy_in(call->ask, &m, list, (int)call_left_ms(call),
-	    ret_copied);
+		return (error);
+	return (copy_in(call->ask, &m, list, (int)call_left_ms(call),
+	    ret_copied));
 }
 
 int
@@ -421,7 +421,7 @@ tool_copy_project(struct call *call)
 	int error;
 
 	if (!absolute(call, "dest_dir", dest))
-		return 0;
+		return (0);
 	sbx_buf_init(&n.list, NAMES_MAX_BYTES);
 	error = names_get(call, source, untracked, &n);
 	if (error == 0)
@@ -437,7 +437,7 @@ tool_copy_project(struct call *call)
 	}
 	sbx_close(&c.fd);
 	sbx_buf_clear(&n.list);
-	return error == SBX_E_NOENT ? 0 : call_refused(call, error);
+	return (error == SBX_E_NOENT ? 0 : call_refused(call, error));
 }
 
 int
@@ -453,13 +453,13 @@ tool_copy_file(struct call *call)
 	int error;
 
 	if (!absolute(call, "dest_path", dest))
-		return 0;
+		return (0);
 	error = sbx_memfd_sealed("list", "", 0, &empty);
 	if (error == 0)
 		error = copy_in(call->ask, &m, empty,
 		    (int)call_left_ms(call), &c);
 	if (error != 0)
-		return call_refused(call, error);
+		return (call_refused(call, error));
 	if (c.error != 0 || c.files == 0) {
 		copy_failed(call, source, &c);
 	} else {
@@ -469,5 +469,5 @@ tool_copy_file(struct call *call)
 		result_close(call->res, ']');
 	}
 	sbx_close(&c.fd);
-	return 0;
+	return (0);
 }

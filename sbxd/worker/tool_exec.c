@@ -17,7 +17,7 @@ tool_sandbox_exec(struct call *call)
 	if (error == 0)
 		error = run_foreground(call, &spec, &over);
 	run_spec_clear(&spec);
-	return error == SBX_E_SYNTAX ? 0 : error;
+	return (error == SBX_E_SYNTAX ? 0 : error);
 }
 
 /* Without a timeout of its own a job has none: the server's is for calls. */
@@ -34,17 +34,17 @@ tool_sandbox_exec_background(struct call *call)
 	spec.timeout_ms = (uint64_t)args_int(&call->args, "timeout") * 1000;
 	if (error != 0) {
 		run_spec_clear(&spec);
-		return error == SBX_E_SYNTAX ? 0 : error;
+		return (error == SBX_E_SYNTAX ? 0 : error);
 	}
 	error = run_start(call, &spec, run);
 	run_spec_clear(&spec);
 	if (error != 0)
-		return call_refused(call, error);
+		return (call_refused(call, error));
 	result_str(call->res, "status", "running");
 	result_str(call->res, "job_id", run);
 	result_str(call->res, "run_id", run);
 	result_str(call->res, "container_id", spec.container);
-	return 0;
+	return (0);
 }
 
 /*
@@ -57,11 +57,11 @@ in_sandbox(struct call *call, const struct ask_run *st)
 	const char *container = args_str(&call->args, "container_id", NULL);
 
 	if (container == NULL || strcmp(container, st->container) == 0)
-		return true;
+		return (true);
 	result_error(call->res, "unknown_run",
 	    "Leave container_id out, or give the right one.",
 	    "Job %s did not run in sandbox %s.", st->run, container);
-	return false;
+	return (false);
 }
 
 int
@@ -74,15 +74,15 @@ tool_sandbox_exec_check(struct call *call)
 
 	error = exec_wait(call->ask, job, 0, &st);
 	if (error != 0)
-		return call_refused(call, error);
+		return (call_refused(call, error));
 	if (!in_sandbox(call, &st))
-		return 0;
+		return (0);
 	if (st.state != SBX_RUN_ENDED && wait_ms > 0) {
 		error = run_wait(call, job, wait_ms, 0, &st);
 		if (error != 0)
-			return call_refused(call, error);
+			return (call_refused(call, error));
 	}
-	return run_result(call, &st, NULL);
+	return (run_result(call, &st, NULL));
 }
 
 int
@@ -95,14 +95,14 @@ tool_sandbox_exec_kill(struct call *call)
 
 	error = exec_wait(call->ask, job, 0, &st);
 	if (error != 0)
-		return call_refused(call, error);
+		return (call_refused(call, error));
 	if (!in_sandbox(call, &st))
-		return 0;
+		return (0);
 	live = st.state != SBX_RUN_ENDED;
 	/* Also when the command has ended: its descendants may live on. */
 	error = exec_kill(call->ask, job, &st);
 	if (error != 0 && (error != SBX_E_POLICY || live))
-		return call_refused(call, error);
+		return (call_refused(call, error));
 	result_str(call->res, "status", "ok");
 	result_str(call->res, "job_id", st.run);
 	result_str(call->res, "run_id", st.run);
@@ -115,5 +115,5 @@ tool_sandbox_exec_kill(struct call *call)
 	else
 		result_null(call->res, "exit_code");
 	result_seconds(call->res, "elapsed_seconds", st.elapsed_ms);
-	return 0;
+	return (0);
 }

@@ -39,7 +39,7 @@ tool_sandbox_initialize(struct call *call)
 
 	error = sb_create(call->ask, &m, &c);
 	if (error != 0)
-		return call_refused(call, error);
+		return (call_refused(call, error));
 	result_str(r, "status", "ok");
 	result_str(r, "container_id", c.container);
 	result_str(r, "run_id", c.run);
@@ -51,7 +51,7 @@ tool_sandbox_initialize(struct call *call)
 	put_limits(r, c.nproc, c.nofile);
 	result_open(r, "warnings", '[');
 	result_close(r, ']');
-	return 0;
+	return (0);
 }
 
 /* Whether there is work to lose, the monitor decides: it has the baseline. */
@@ -65,12 +65,12 @@ tool_sandbox_stop(struct call *call)
 	error = sb_stop(call->ask, container, args_bool(&call->args, "force"),
 	    run);
 	if (error != 0)
-		return call_refused(call, error);
+		return (call_refused(call, error));
 	result_str(call->res, "status", "ok");
 	result_str(call->res, "container_id", container);
 	result_str(call->res, "run_id", run);
 	result_bool(call->res, "stopped", true);
-	return 0;
+	return (0);
 }
 
 /*
@@ -96,12 +96,12 @@ tool_run_container_and_exec(struct call *call)
 	error = run_spec_from_args(call, &spec);
 	if (error != 0) {
 		run_spec_clear(&spec);
-		return error == SBX_E_SYNTAX ? 0 : error;
+		return (error == SBX_E_SYNTAX ? 0 : error);
 	}
 	error = sb_create(call->ask, &m, &c);
 	if (error != 0) {
 		run_spec_clear(&spec);
-		return call_refused(call, error);
+		return (call_refused(call, error));
 	}
 	spec.container = c.container;
 	error = run_foreground(call, &spec, &over);
@@ -109,9 +109,9 @@ tool_run_container_and_exec(struct call *call)
 	/* A run that goes on as a job keeps its sandbox; the monitor stops a
 	 * throwaway one when the last run in it has ended. */
 	if (error != 0 || !over)
-		return error;
+		return (error);
 	stop_error = sb_stop(call->ask, c.container, true, stopped);
-	return stop_error == SBX_E_POLICY ? 0 : stop_error;
+	return (stop_error == SBX_E_POLICY ? 0 : stop_error);
 }
 
 /* The members that sandbox_list_containers and sandbox_attach share. */
@@ -163,10 +163,10 @@ tool_sandbox_list_containers(struct call *call)
 	result_open(call->res, "containers", '[');
 	error = sb_list(call->ask, "", list_item, call->res, &n);
 	if (error != 0)
-		return call_refused(call, error);
+		return (call_refused(call, error));
 	result_close(call->res, ']');
 	result_u64(call->res, "total", n);
-	return 0;
+	return (0);
 }
 
 /* What fits a name or id: the first, and some of them for a sentence. */
@@ -202,10 +202,10 @@ attach_find(struct call *call, const char *what, struct found *f)
 	error = sb_list(call->ask, what, found_item, f, &n);
 	if (error == SBX_E_POLICY) {
 		(void)call_refused(call, error);
-		return SBX_E_NOENT;
+		return (SBX_E_NOENT);
 	}
 	if (error != 0 || f->n == 1)
-		return error;
+		return (error);
 	sbx_vis(vis, sizeof(vis), what, strlen(what));
 	if (f->n == 0)
 		result_error(call->res, "not_found",
@@ -217,7 +217,7 @@ attach_find(struct call *call, const char *what, struct found *f)
 		    "Give more digits of the id.",
 		    "\"%s\" fits %zu sandboxes: %s%s.", vis, f->n,
 		    f->names.data, f->n > 8 ? ", ..." : "");
-	return SBX_E_NOENT;
+	return (SBX_E_NOENT);
 }
 
 int
@@ -233,11 +233,11 @@ tool_sandbox_attach(struct call *call)
 	error = attach_find(call, what, &f);
 	sbx_buf_clear(&f.names);
 	if (error != 0)
-		return error == SBX_E_NOENT ? 0 : error;
+		return (error == SBX_E_NOENT ? 0 : error);
 	if (label != NULL) {
 		error = sb_label(call->ask, f.item.container, label, previous);
 		if (error != 0)
-			return call_refused(call, error);
+			return (call_refused(call, error));
 		(void)sbx_strlcpy(f.item.label, label, sizeof(f.item.label));
 	}
 	result_str(call->res, "status", "ok");
@@ -248,5 +248,5 @@ tool_sandbox_attach(struct call *call)
 	if (label != NULL)
 		result_str_or_null(call->res, "previous_session_label",
 		    previous);
-	return 0;
+	return (0);
 }

@@ -44,11 +44,11 @@ tool_read_output(struct call *call)
 		result_error(call->res, "bad_argument",
 		    "Mend the argument and call again.",
 		    "Give \"tail\", or \"offset\" and \"limit\", not both.");
-		return 0;
+		return (0);
 	}
 	error = exec_wait(call->ask, run, 0, &st);
 	if (error != 0)
-		return call_refused(call, error);
+		return (call_refused(call, error));
 	error = output_page(call, run, strcmp(stream, "stderr") == 0 ?
 	    SBX_STREAM_ERR : SBX_STREAM_OUT,
 	    (uint64_t)args_int(&call->args, "offset"),
@@ -66,5 +66,5 @@ tool_read_output(struct call *call)
 		put_page(call->res, &p);
 	}
 	output_page_clear(&p);
-	return call_refused(call, error);
+	return (call_refused(call, error));
 }

@@ -39,23 +39,23 @@ escape_len(const char *p, size_t n)
 	size_t i;
 
 	if (n < 2 || p[0] != '\033')
-		return 0;
+		return (0);
 	if (p[1] == '[') {
 		for (i = 2; i < n; i++)
 			if (p[i] >= 0x40 && p[i] <= 0x7e)
-				return i + 1;
-		return n;
+				return (i + 1);
+		return (n);
 	}
 	if (p[1] == ']') {
 		for (i = 2; i < n; i++) {
 			if (p[i] == '\a')
-				return i + 1;
+				return (i + 1);
 			if (p[i] == '\033' && i + 1 < n && p[i + 1] == '\\')
-				return i + 2;
+				return (i + 2);
 		}
-		return n;
+		return (n);
 	}
-	return p[1] >= 0x20 && p[1] <= 0x7e ? 2 : 0;
+	return (p[1] >= 0x20 && p[1] <= 0x7e ? 2 : 0);
 }
 
 static void
@@ -92,7 +92,7 @@ after_cr(const char *p, size_t *len)
 		if (p[i - 1] == '\r')
 			break;
 	*len = n - i;
-	return p + i;
+	return (p + i);
 }
 
 /* Lines that are data: whole hunks of a diff, and what begins as JSON. */
@@ -104,8 +104,8 @@ is_data(struct vlines *l, const char *p, size_t n)
 		l->diff = true;
 	else if (n == 0 || strchr(" +-\\@", p[0]) == NULL || p[0] == '\0')
 		l->diff = false;
-	return l->diff || (n > 0 && (p[0] == '{' || p[0] == '[' ||
-	    p[0] == '"'));
+	return (l->diff || (n > 0 && (p[0] == '{' || p[0] == '[' ||
+	    p[0] == '"')));
 }
 
 static struct vline *
@@ -119,7 +119,7 @@ new_line(struct vlines *l)
 	l->v[l->n].off = l->text.len;
 	l->v[l->n].raw = l->raw;
 	l->v[l->n].times = 1;
-	return &l->v[l->n++];
+	return (&l->v[l->n++]);
 }
 
 /* One raw line without its newline. */
@@ -197,7 +197,7 @@ put_line(struct view *view, const struct vlines *l, size_t i)
 static size_t
 line_cost(const struct vline *v)
 {
-	return v->len + 1 + (v->times > 1 ? 8 : 0);
+	return (v->len + 1 + (v->times > 1 ? 8 : 0));
 }
 
 /* Lines [0, head) and [tail, n), and between them how many are not shown. */

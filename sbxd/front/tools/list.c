@@ -6,12 +6,12 @@ const struct sbx_tool *
 sbx_tool_at(size_t i)
 {
 	if (i < sbx_tools_lifecycle_n)
-		return &sbx_tools_lifecycle[i];
+		return (&sbx_tools_lifecycle[i]);
 	i -= sbx_tools_lifecycle_n;
 	if (i < sbx_tools_exec_n)
-		return &sbx_tools_exec[i];
+		return (&sbx_tools_exec[i]);
 	i -= sbx_tools_exec_n;
-	return i < sbx_tools_copy_n ? &sbx_tools_copy[i] : NULL;
+	return (i < sbx_tools_copy_n ? &sbx_tools_copy[i] : NULL);
 }
 
 const struct sbx_tool *
@@ -22,6 +22,6 @@ sbx_tool_find(const char *name, size_t len)
 
 	for (i = 0; (t = sbx_tool_at(i)) != NULL; i++)
 		if (strlen(t->name) == len && memcmp(t->name, name, len) == 0)
-			return t;
-	return NULL;
+			return (t);
+	return (NULL);
 }
