@@ -37,7 +37,7 @@ int umount2(const char *, int);
 #define M_PRIVATE (1ul << 18)
 #define UMOUNT_DETACH 2
 
-#define INIT_FD 3
+enum { CHANNEL_FD = 3, EXEC_FD, GO_FD };	/* of the child */
 
 static int channel;
 
@@ -118,12 +118,12 @@ bind_readonly(const char *source, const char *target)
  * else, for the sake of files that are deleted then (Linux 5.10).
  */
 static bool
-mount_overlay(const char *target, const char *id, const char *more)
+mount_overlay(const char *target, const char *dir, const char *more)
 {
 	char options[160];
 
 	(void)snprintf(options, sizeof(options), "lowerdir=skel,"
-	    "upperdir=%s/upper,workdir=%s/work,userxattr%s", id, id, more);
+	    "upperdir=%s/upper,workdir=%s/work,userxattr%s", dir, dir, more);
 	return (mount("overlay", target, "overlay", M_NOSUID | M_NODEV,
 	    options) == 0);
 }
@@ -135,8 +135,8 @@ mount_root(const struct build *b)
 
 	must(mount(NULL, "/", NULL, M_REC | M_PRIVATE, NULL) == 0,
 	    "mount: private propagation");
-	must(mount_overlay(target, b->id, ",volatile") || (errno == EINVAL &&
-	    mount_overlay(target, b->id, "")), "mount: overlay in a user "
+	must(mount_overlay(target, b->dir, ",volatile") || (errno == EINVAL &&
+	    mount_overlay(target, b->dir, "")), "mount: overlay in a user "
 	    "namespace (Linux 5.11 or newer, CONFIG_OVERLAY_FS, on a "
 	    "filesystem that can be its upper layer)");
 	must(chdir(target) == 0, "chdir to the new root");
@@ -196,6 +196,7 @@ mount_text(const char *target, const char *text)
 	must(unlink("dev/text") == 0, "a file in /dev");
 }
 
+/* The last that is put into /dev. */
 static void
 mount_names(const char *id)
 {
@@ -206,10 +207,11 @@ mount_names(const char *id)
 	(void)snprintf(text, sizeof(text), "127.0.0.1\tlocalhost %s\n"
 	    "::1\tlocalhost ip6-localhost ip6-loopback\n", id);
 	mount_text("etc/hosts", text);
+	must(seal("dev", MOUNT_ATTR_RDONLY, 0), "mount_setattr: /dev");
 }
 
 static void
-mount_dev(const char *id)
+mount_dev(void)
 {
 	static const char *const nodes[] = { "null", "zero", "full", "random",
 		"urandom", "tty" };
@@ -240,9 +242,7 @@ mount_dev(const char *id)
 	    "newinstance,ptmxmode=0666,mode=0620") == 0, "mount: devpts");
 	must(mount("tmpfs", "dev/shm", "tmpfs", M_NOSUID | M_NODEV | M_NOEXEC,
 	    "mode=1777,size=64m") == 0, "mount: tmpfs on /dev/shm");
-	mount_names(id);
-	must(seal("dev", MOUNT_ATTR_RDONLY, 0) &&
-	    seal("dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, AT_RECURSIVE),
+	must(seal("dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, AT_RECURSIVE),
 	    "mount_setattr: /dev");
 }
 
@@ -286,17 +286,41 @@ drop_caps(void)
 	    "prctl: PR_SET_NO_NEW_PRIVS");
 }
 
-/* The channel as 3, /dev/null as 0 to 2, nothing else passes the exec. */
+/*
+ * First of all: a child that waits for its id must hold nothing of the
+ * engine's, or channels and pipes would not end with it.  Moved up first, so
+ * that none is overwritten on the way down.
+ */
 static void
 keep_fds(const struct build *b)
 {
-	must(channel != INIT_FD ? dup2(channel, INIT_FD) == INIT_FD :
-	    fcntl(INIT_FD, F_SETFD, 0) == 0, "dup2");
-	channel = INIT_FD;
-	for (int fd = 0; fd < 3; fd++)
-		must(dup2(b->null_fd, fd) == fd, "dup2");
-	must(syscall(SYS_close_range, 4, ~0u, 4 /* CLOEXEC */) == 0,
-	    "close_range (Linux 5.11 or newer is needed)");
+	const int from[] = { b->null_fd, b->null_fd, b->null_fd, b->channel_fd,
+		b->init_fd, b->go_fd };
+	int up[SBX_NELEM(from)];
+
+	for (size_t i = 0; i < SBX_NELEM(from); i++)
+		must((up[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16)) != -1,
+		    "fcntl: F_DUPFD_CLOEXEC");
+	for (int i = 0; i < (int)SBX_NELEM(from); i++)
+		must(dup3(up[i], i, i > CHANNEL_FD ? O_CLOEXEC : 0) == i ||
+		    up[i] == i, "dup3");
+	channel = CHANNEL_FD;
+	must(syscall(SYS_close_range, (unsigned)SBX_NELEM(from), ~0u, 0) == 0,
+	    "close_range (Linux 5.9 or newer is needed)");
+}
+
+/* Which sandbox this is to be; its end, that there is none. */
+static void
+take_id(char id[SBX_CONTAINER_HEX + 1])
+{
+	ssize_t n;
+
+	do
+		n = read(GO_FD, id, SBX_CONTAINER_HEX);
+	while (n == -1 && errno == EINTR);
+	if (n != SBX_CONTAINER_HEX)
+		_exit(0);
+	id[SBX_CONTAINER_HEX] = '\0';
 }
 
 static _Noreturn void
@@ -304,22 +328,25 @@ child(const struct build *b)
 {
 	char *argv[] = { (char *)(uintptr_t)"sbx-init", NULL };
 	char *env[] = { NULL };
+	char id[SBX_CONTAINER_HEX + 1];
 	sigset_t none;
 
 	channel = b->channel_fd;
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	keep_fds(b);
 	map_ids(b);
 	mount_root(b);
 	mount_proc();
-	mount_dev(b->id);
+	mount_dev();
 	enter_root();
-	must(sethostname(b->id, strlen(b->id)) == 0, "sethostname");
 	net_up();
+	take_id(id);
+	mount_names(id);
+	must(sethostname(id, strlen(id)) == 0, "sethostname");
 	drop_caps();
-	keep_fds(b);
-	(void)syscall(SYS_execveat, b->init_fd, "", argv, env, AT_EMPTY_PATH);
+	(void)syscall(SYS_execveat, EXEC_FD, "", argv, env, AT_EMPTY_PATH);
 	die("execveat of sbx-init");
 }
 

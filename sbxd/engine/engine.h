@@ -59,23 +59,42 @@ void scratch_collect(struct scratch *s, void (*found)(void *, const char *),
 
 /* --- build.c ---------------------------------------------------------------------- */
 struct build {
-	const char *id;			/* scratch/ID is there; cwd is scratch */
+	const char *dir;		/* below scratch, which is the cwd */
 	const struct image *image;
 	int init_fd, channel_fd, null_fd;
+	int go_fd;			/* pipe: the id, when it is known */
 	uid_t uid;
 	gid_t gid;
 };
 /*
- * Clone a child into new namespaces of every kind, let it build the sandbox
- * and become sbx-init with channel_fd as its descriptor 3.  What fails there
- * comes as INIT_FAILED on the channel.  0 with pid and pidfd (owned), or
- * SBX_E_SYS.
+ * Clone a child into new namespaces of every kind, let it build the sandbox,
+ * wait for its id and become sbx-init with channel_fd as its descriptor 3.
+ * What fails there comes as INIT_FAILED on the channel.  0 with pid and pidfd
+ * (owned), or SBX_E_SYS.
  */
 int build_start(const struct build *b, pid_t *ret_pid, int *ret_pidfd,
     struct sbx_err *err);
 
-/* --- sandbox.c, job.c ---------------------------------------------------------------- */
+/* --- blank.c ---------------------------------------------------------------------- */
 struct engine;
+
+/* A sandbox that is built, or being built, and waits for its id. */
+struct blank {
+	pid_t pid;			/* 0: there is none */
+	int pidfd, channel, go;		/* owned */
+};
+/* One made ahead if there is, else a new one; it is told its id and has its
+ * scratch.  Its descriptors are the caller's, go is closed.  0, SBX_E_SYS. */
+int blank_take(struct engine *e, const char *id, struct blank *ret_b,
+    struct sbx_err *err);
+/* Make one ahead, in a quiet moment. */
+void blank_ahead(struct engine *e);
+/* A child ended: true when it was the one made ahead. */
+bool blank_reaped(struct engine *e, pid_t pid);
+/* End it, at the engine's end. */
+void blank_drop(struct engine *e);
+
+/* --- sandbox.c, job.c ---------------------------------------------------------------- */
 struct sandbox;
 
 struct job {
@@ -119,6 +138,8 @@ struct engine {
 	struct event *sigchld, *quiet;	/* owned */
 	int scratch_fd, init_fd, filter_fd, null_fd;	/* owned */
 	struct scratch scratch;
+	struct blank ahead;
+	unsigned ahead_failed;
 	uint32_t nofile, nproc;
 	struct image image;
 	struct sandbox_list sandboxes;

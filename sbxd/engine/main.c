@@ -106,7 +106,7 @@ on_sigchld(evutil_socket_t sig, short what, void *arg)
 
 	(void)sig, (void)what;
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		if (!scratch_reaped(&e->scratch, pid))
+		if (!scratch_reaped(&e->scratch, pid) && !blank_reaped(e, pid))
 			sandbox_reaped(e, pid, status);
 }
 
@@ -127,6 +127,8 @@ on_quiet(evutil_socket_t fd, short what, void *arg)
 	(void)fd, (void)what;
 	if (scratch_spare(&e->scratch))
 		engine_quiet(e);
+	else
+		blank_ahead(e);
 }
 
 static void
@@ -206,6 +208,23 @@ take_start(struct engine *e, struct sbx_in *in)
 	e->init_fd = sbx_steal_fd(&in->fds[1]);
 }
 
+/* Until nothing is left to delete, or time is up. */
+static void
+finish_deleting(struct engine *e)
+{
+	uint64_t until = sbx_mono_ns() + DELETE_MS * 1000000ull;
+	int status;
+	pid_t pid;
+
+	while (e->scratch.deleter != 0 && sbx_mono_ns() < until) {
+		pid = waitpid(e->scratch.deleter, &status, WNOHANG);
+		if (pid > 0)
+			(void)scratch_reaped(&e->scratch, pid);
+		else
+			(void)usleep(1000);
+	}
+}
+
 /*
  * The end: every init is killed and waited for, so that nobody sees the
  * engine gone and a sandbox alive.  SIGKILL cannot be put off for long.
@@ -214,15 +233,14 @@ take_start(struct engine *e, struct sbx_in *in)
 static void
 finish(struct engine *e)
 {
-	uint64_t until = sbx_mono_ns() + DELETE_MS * 1000000ull;
 	struct sandbox *sb;
-	pid_t pid;
 	int status;
 
 	sbx_log_to(NULL, NULL);
 	LIST_FOREACH(sb, &e->sandboxes, link)
 		if (sb->pid != 0)
 			(void)kill(sb->pid, SIGKILL);
+	blank_drop(e);
 	LIST_FOREACH(sb, &e->sandboxes, link) {
 		if (sb->pid != 0)
 			(void)waitpid(sb->pid, &status, 0);
@@ -230,10 +248,7 @@ finish(struct engine *e)
 	}
 	if (e->monitor != NULL)
 		(void)sbx_peer_flush(e->monitor, 200);
-	while ((pid = waitpid(-1, &status, WNOHANG)) != -1 &&
-	    sbx_mono_ns() < until)
-		if (pid == 0)
-			(void)usleep(2000);
+	finish_deleting(e);
 }
 
 int

@@ -93,23 +93,14 @@ start(struct sandbox *sb, struct sbx_err *err)
 {
 	struct engine *e = sb->e;
 	struct timeval limit = { CREATE_S, 0 };
-	struct build b = { .id = sb->id, .image = &e->image,
-		.init_fd = e->init_fd, .null_fd = e->null_fd,
-		.uid = geteuid(), .gid = getegid() };
-	int pair[2], r;
+	struct blank b;
+	int r;
 
-	if ((r = scratch_make(&e->scratch, sb->id, err)) < 0)
+	if ((r = blank_take(e, sb->id, &b, err)) < 0)
 		return (r);
-	if (sbx_wire_pair(pair) != 0)
-		return (sbx_err_sys(err, "socketpair"));
-	b.channel_fd = pair[1];
-	r = build_start(&b, &sb->pid, &sb->pidfd, err);
-	sbx_close(&pair[1]);
-	if (r < 0) {
-		sbx_close(&pair[0]);
-		return (r);
-	}
-	sb->init = sbx_peer_new(e->base, pair[0], &engine_from_init, sb,
+	sb->pid = b.pid;
+	sb->pidfd = b.pidfd;
+	sb->init = sbx_peer_new(e->base, b.channel, &engine_from_init, sb,
 	    on_init_end);
 	sb->timer = evtimer_new(e->base, on_create_timeout, sb);
 	if (sb->timer == NULL || event_add(sb->timer, &limit) == -1)
@@ -200,6 +191,7 @@ sandbox_is_ready(struct sandbox *sb, int listener)
 	(void)event_del(sb->timer);
 	(void)sbx_send_sandbox_ready(sb->e->monitor, sb->create_id, &m, NULL);
 	sb->create_id = 0;
+	sb->e->ahead_failed = 0;
 	engine_quiet(sb->e);
 	sandbox_tell_proxy(sb);
 	return (0);

@@ -230,7 +230,8 @@ scratch_collect(struct scratch *s, void (*found)(void *, const char *),
 	while (d != NULL && (e = readdir(d)) != NULL) {
 		if (sbx_is_hex(e->d_name, SBX_CONTAINER_HEX))
 			found(arg, e->d_name);
-		else if (strncmp(e->d_name, SPARE, strlen(SPARE)) != 0)
+		else if (strncmp(e->d_name, SPARE, strlen(SPARE)) != 0 &&
+		    strcmp(e->d_name, "ahead") != 0)
 			continue;
 		to_trash(s, e->d_name);
 	}
