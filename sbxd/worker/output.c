@@ -95,6 +95,8 @@ walk(struct walk *w)
 
 /* --- lines ---------------------------------------------------------------- */
 
+#define CUT_BYTES 1024u	/* longer than nearly all tokens */
+
 /* Cuts a stream into lines, and follows whether a private key is open. */
 struct lines {
 	uint64_t n;		/* number of the line that is open */
@@ -126,6 +128,25 @@ lines_follow_key(struct lines *l)
 		l->key = false;
 }
 
+/*
+ * A line that gets too long is cut where no token is cut in two, when there
+ * is such a place in its last CUT_BYTES: the halves could go to two pages,
+ * and be masked in neither.  How many of n bytes belong to it at most.
+ */
+static size_t
+late_cut(const struct lines *l, const char *p, size_t n, bool *ret_cut)
+{
+	size_t from = OUTPUT_LINE_BYTES - CUT_BYTES, i;
+
+	for (i = l->len < from ? from - l->len : 0; i < n; i++)
+		if (memchr(" \t,;", p[i], 4) != NULL) {
+			*ret_cut = true;
+			return i + 1;
+		}
+	*ret_cut = l->len + n == OUTPUT_LINE_BYTES;
+	return n;
+}
+
 /* How many bytes of p belong to the open line; *ret_full: it ends there. */
 static size_t
 lines_cut(struct lines *l, const char *p, size_t n, bool *ret_full)
@@ -133,17 +154,18 @@ lines_cut(struct lines *l, const char *p, size_t n, bool *ret_full)
 	size_t room = OUTPUT_LINE_BYTES - l->len, take, keep;
 	const char *nl;
 
-	take = n < room ? n : room;
+	take = late_cut(l, p, n < room ? n : room, ret_full);
 	nl = memchr(p, '\n', take);
-	if (nl != NULL)
+	if (nl != NULL) {
 		take = (size_t)(nl - p) + 1;
+		*ret_full = true;
+	}
 	keep = sizeof(l->head) - l->nhead;
 	if (keep > take)
 		keep = take;
 	memcpy(l->head + l->nhead, p, keep);
 	l->nhead += keep;
 	l->len += take;
-	*ret_full = nl != NULL || l->len == OUTPUT_LINE_BYTES;
 	return (take);
 }
 
@@ -427,7 +449,7 @@ put_paged(struct call *call, const struct ask_run *st, size_t *masked,
 	    e.head.first + e.head.shown);
 	if (want.max_tokens > 0)
 		result_u64(call->res, "estimated_tokens", v.estimated_tokens);
-	*masked += e.head.masked + e.tail.masked;
+	*masked += e.head.masked + e.tail.masked + v.masked;
 	*dropped += e.head.dropped;
 	view_clear(&v);
 	ends_clear(&e);
@@ -449,7 +471,7 @@ put_stdout(struct call *call, const struct ask_run *st,
 	if (error == 0) {
 		make_view(want, &e, &v);
 		put_out(call, want, &e, &v);
-		*masked += e.head.masked + e.tail.masked;
+		*masked += e.head.masked + e.tail.masked + v.masked;
 		*dropped += e.head.dropped;
 		view_clear(&v);
 	}
@@ -476,7 +498,7 @@ put_stderr(struct call *call, const struct ask_run *st,
 		    v.text.data : "", v.text.len);
 		result_u64(call->res, "stderr_lines", e.head.total_lines);
 		result_bool(call->res, "stderr_truncated", v.truncated);
-		*masked += e.head.masked + e.tail.masked;
+		*masked += e.head.masked + e.tail.masked + v.masked;
 		*dropped += e.head.dropped;
 		view_clear(&v);
 	}

@@ -4,9 +4,10 @@
 /*
  * Stored output, read through descriptors that the monitor hands out.
  *
- * A line, everywhere here, ends with a newline or after OUTPUT_LINE_BYTES: so
- * every byte can be reached by lines, and a line's number is the same in each
- * tool that says one.  Where bytes were not kept, one line says so.
+ * A line, everywhere here, ends with a newline or after about
+ * OUTPUT_LINE_BYTES, at a blank when there is one: so every byte can be
+ * reached by lines, and a line's number is the same in each tool that says
+ * one.  Where bytes were not kept, one line says so.
  */
 
 #include "common/base/base.h"

@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/base/mask.h"
+
 /* One line of the view: where its text is in the cleaned buffer. */
 struct vline {
 	size_t off, len;
@@ -23,6 +25,7 @@ struct vlines {
 	size_t n, size;
 	uint64_t raw;		/* raw lines so far */
 	bool diff;		/* inside a hunk */
+	uint64_t json;		/* brackets of a JSON text that are open */
 	bool open;		/* the last line has no newline */
 };
 
@@ -32,48 +35,68 @@ struct vlines {
 
 /* --- cleaning ------------------------------------------------------------- */
 
-/* Length of the terminal sequence at p: CSI, OSC, or two bytes; 0: none. */
+/*
+ * Length of the terminal sequence at p; 0: none.  Text behind a sequence that
+ * is broken off is shown, so that nothing can be hidden by one.
+ * Source: ECMA-48, 5.3 and 5.4; xterm's control sequences.
+ */
 static size_t
 escape_len(const char *p, size_t n)
 {
 	size_t i;
 
 	if (n < 2 || p[0] != '\033')
-		return (0);
+		return 0;
 	if (p[1] == '[') {
-		for (i = 2; i < n; i++)
-			if (p[i] >= 0x40 && p[i] <= 0x7e)
-				return (i + 1);
-		return (n);
+		for (i = 2; i < n && p[i] >= 0x20 && p[i] <= 0x3f; i++)
+			;
+		return i + (i < n && p[i] >= 0x40 && p[i] <= 0x7e);
 	}
-	if (p[1] == ']') {
+	/* OSC, DCS, SOS, PM, APC: a string to its terminator */
+	if (strchr("]PX^_", p[1]) != NULL && p[1] != '\0') {
 		for (i = 2; i < n; i++) {
 			if (p[i] == '\a')
-				return (i + 1);
+				return i + 1;
 			if (p[i] == '\033' && i + 1 < n && p[i + 1] == '\\')
-				return (i + 2);
+				return i + 2;
 		}
-		return (n);
+		return 2;
 	}
-	return (p[1] >= 0x20 && p[1] <= 0x7e ? 2 : 0);
+	/* intermediates and a final byte: "ESC ( B" chooses a character set */
+	for (i = 1; i < n && p[i] >= 0x20 && p[i] <= 0x2f; i++)
+		;
+	return i < n && p[i] >= 0x30 && p[i] <= 0x7e ? i + 1 : 0;
+}
+
+/* A backspace takes the character before it, not beyond the line's begin. */
+static void
+back_space(struct sbx_buf *b, size_t begin)
+{
+	while (b->len > begin) {
+		b->len--;
+		if (((unsigned char)b->data[b->len] & 0xc0) != 0x80)
+			return;
+	}
 }
 
 static void
 add_clean(struct sbx_buf *b, const char *p, size_t n)
 {
-	size_t i, skip, start = 0;
+	size_t i, skip, start = 0, begin = b->len;
 
-	if (memchr(p, '\033', n) == NULL) {
+	if (memchr(p, '\033', n) == NULL && memchr(p, '\b', n) == NULL) {
 		(void)sbx_buf_add(b, p, n);
 		return;
 	}
 	for (i = 0; i < n;) {
-		skip = escape_len(p + i, n - i);
+		skip = p[i] == '\b' ? 1 : escape_len(p + i, n - i);
 		if (skip == 0) {
 			i++;
 			continue;
 		}
 		(void)sbx_buf_add(b, p + start, i - start);
+		if (p[i] == '\b')
+			back_space(b, begin);
 		i += skip;
 		start = i;
 	}
@@ -95,17 +118,76 @@ after_cr(const char *p, size_t *len)
 	return (p + i);
 }
 
-/* Lines that are data: whole hunks of a diff, and what begins as JSON. */
+/* JSON has no control characters but blanks; a progress bar, a colour or a
+ * log's "[INFO]" may begin like it. */
+static bool
+json_begins(const char *p, size_t n)
+{
+	size_t i;
+
+	if (n == 0 || (p[0] != '{' && p[0] != '[' && p[0] != '"'))
+		return false;
+	for (i = 1; i < n && (p[i] == ' ' || p[i] == '\t'); i++)
+		;
+	if (p[0] == '[' && i < n && p[i] != '\r' &&
+	    strchr("{[]\"-0123456789", p[i]) == NULL &&
+	    memcmp(p + i, "true", n - i < 4 ? n - i : 4) != 0 &&
+	    memcmp(p + i, "null", n - i < 4 ? n - i : 4) != 0 &&
+	    memcmp(p + i, "false", n - i < 5 ? n - i : 5) != 0)
+		return false;
+	for (i = 0; i < n; i++)
+		if ((unsigned char)p[i] < ' ' && p[i] != '\t' &&
+		    !(p[i] == '\r' && i + 1 == n))
+			return false;
+	return true;
+}
+
+/* Inside a JSON text of several lines: can this be one of them? */
+static bool
+json_goes_on(const char *p, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n && (p[i] == ' ' || p[i] == '\t'); i++)
+		;
+	return i < n && p[i] != '\0' &&
+	    strchr("{}[]\"-0123456789tfn", p[i]) != NULL;
+}
+
+static void
+json_count(uint64_t *open, const char *p, size_t n)
+{
+	bool string = false;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (string && p[i] == '\\')
+			i++;
+		else if (p[i] == '"')
+			string = !string;
+		else if (!string && (p[i] == '{' || p[i] == '['))
+			(*open)++;
+		else if (!string && (p[i] == '}' || p[i] == ']') && *open > 0)
+			(*open)--;
+	}
+}
+
+/* Lines that are data: whole hunks of a diff, and JSON. */
 static bool
 is_data(struct vlines *l, const char *p, size_t n)
 {
-	if (n >= 3 && (memcmp(p, "@@ ", 3) == 0 || memcmp(p, "---", 3) == 0 ||
-	    memcmp(p, "+++", 3) == 0))
+	if (n >= 4 && memcmp(p, "@@ -", 4) == 0)
 		l->diff = true;
-	else if (n == 0 || strchr(" +-\\@", p[0]) == NULL || p[0] == '\0')
+	else if (n == 0 || p[0] == '\0' || strchr(" +-\\@", p[0]) == NULL)
 		l->diff = false;
-	return (l->diff || (n > 0 && (p[0] == '{' || p[0] == '[' ||
-	    p[0] == '"')));
+	if (l->diff)
+		return true;
+	if (!(l->json > 0 ? json_goes_on(p, n) : json_begins(p, n))) {
+		l->json = 0;
+		return false;
+	}
+	json_count(&l->json, p, n);
+	return true;
 }
 
 static struct vline *
@@ -223,8 +305,9 @@ put_ends(struct view *view, const struct vlines *l, size_t head, size_t tail)
 }
 
 /*
- * How much of both ends fits: at most `lines` lines and `bytes` bytes.  Two
- * thirds of the bytes go to the end of what failed, half of them else.
+ * How much of both ends fits: at most `lines` lines and `bytes` bytes.  Of
+ * what failed the end gets three quarters of the lines and two thirds of the
+ * bytes, else half of each.
  */
 static void
 choose(const struct vlines *l, uint64_t lines, size_t bytes, bool failed,
@@ -232,7 +315,7 @@ choose(const struct vlines *l, uint64_t lines, size_t bytes, bool failed,
 {
 	size_t head = 0, tail = l->n, used = 0;
 	size_t most = failed ? bytes / 3 : bytes / 2;
-	uint64_t first = lines / 2;
+	uint64_t first = failed ? lines / 4 : lines / 2;
 
 	while (head < l->n && head < first &&
 	    used + line_cost(&l->v[head]) <= most)
@@ -268,6 +351,21 @@ cut(const struct view_want *want, const struct vlines *l, struct view *view)
 	put_ends(view, l, head, tail);
 }
 
+/* "ghp_" in red and the rest not was no token before its colour went. */
+static void
+mask_again(struct view *view)
+{
+	size_t len = view->text.len;
+
+	if (len == 0)
+		return;
+	view->masked = sbx_mask(view->text.data, &len);
+	if (len < view->text.len) {
+		view->text.len = len;
+		view->text.data[len] = '\0';
+	}
+}
+
 void
 view_make(const struct view_want *want, const struct view_in *in,
     struct view *ret_view)
@@ -292,6 +390,7 @@ view_make(const struct view_want *want, const struct view_in *in,
 		cut(want, &l, ret_view);
 	if (ret_view->raw_before_cut == UINT64_MAX)
 		ret_view->raw_before_cut = l.raw;
+	mask_again(ret_view);
 	ret_view->estimated_tokens = ret_view->text.len == 0 ? 0 :
 	    (ret_view->text.len + BYTES_A_TOKEN - 1) / BYTES_A_TOKEN;
 	sbx_buf_clear(&l.text);

@@ -32,12 +32,15 @@ struct view {
 	 * part begins.  Equal to all raw lines when nothing was cut. */
 	uint64_t raw_before_cut;
 	uint64_t estimated_tokens; /* of text: its bytes / 4, rounded up */
+	size_t masked;		/* secrets that only cleaning made whole */
 };
 
 /*
  * Clean (terminal sequences, overwritten progress lines), fold identical
- * neighbours to "[xN] line" (a multiplication sign), cut.  Hunks of a diff
- * and lines that begin as JSON stay as they are.  Secrets are masked before.
+ * neighbours to "[xN] line" (a multiplication sign), cut: of what failed the
+ * end gets more room than the begin.  Hunks of a diff and JSON, also over
+ * several lines, stay as they are.  Secrets are masked before, and once more
+ * in what came out, as a colour may stand in the middle of one.
  * Never fails; text has at most 1 MiB.
  */
 void view_make(const struct view_want *want, const struct view_in *in,

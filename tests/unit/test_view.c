@@ -40,12 +40,39 @@ static const struct view_case {
 	{ "tokens", "aaa\nbbb\nccc\nddd\neee\nfff\n",
 	    { VIEW_FULL, false, 1, 4 },
 	    "aaa\nbbb\n... (2 lines omitted)\neee\nfff\n", 4, 2, true },
-	{ "colours", "\033[1;31mx\033[m\033(By\n",
-	    { VIEW_SUMMARY, false, 9, 0 }, "xBy\n", 1, 1, false },
+	{ "failed: more of the end", "1\n2\n3\n4\n5\n6\n7\n8\n9\n",
+	    { VIEW_SUMMARY, true, 4, 0 },
+	    "1\n... (5 lines omitted)\n7\n8\n9\n", 4, 1, true },
+	{ "colours", "\033[1;31mx\033[m\033(By\033[38:5:1mz\033=\n",
+	    { VIEW_SUMMARY, false, 9, 0 }, "xyz\n", 1, 1, false },
 	{ "title", "\033]0;t\ax\033]8;;u\033\\y\n",
 	    { VIEW_SUMMARY, false, 9, 0 }, "xy\n", 1, 1, false },
 	{ "unfinished", "x\033[3", { VIEW_SUMMARY, false, 9, 0 }, "x", 1, 1,
 	    false },
+	{ "a sequence hides nothing", "\033]0;text\n\033[1\xc3\xa9x\n",
+	    { VIEW_SUMMARY, false, 9, 0 }, "0;text\n\xc3\xa9x\n", 2, 2,
+	    false },
+	{ "a device control string", "a\033Pq#0\033\\b\033_x\033\\c\n",
+	    { VIEW_SUMMARY, false, 9, 0 }, "abc\n", 1, 1, false },
+	{ "backspaces", "10%\b\b\b20%\b\b\b\b\bd\xc3\xa9\b.\n",
+	    { VIEW_SUMMARY, false, 9, 0 }, "d.\n", 1, 1, false },
+	{ "a bar", "[#  ] 1\r[## ] 2\r[###] 3\r\n",
+	    { VIEW_SUMMARY, false, 9, 0 }, "[###] 3\n", 1, 1, false },
+	{ "a log in colour", "[\033[1mINFO\033[m] x\n[INFO] x\n[INFO] x\n",
+	    { VIEW_SUMMARY, false, 9, 0 }, "[" X "3] [INFO] x\n", 1, 3,
+	    false },
+	{ "a rule and a list", "---\n- a\n- a\n",
+	    { VIEW_SUMMARY, false, 9, 0 }, "---\n[" X "2] - a\n", 2, 3,
+	    false },
+	{ "JSON over lines", "{\n  \"a\": [\n    0,\n    0,\n    {\n    }\n"
+	    "  ],\n  \"b\": \"}\"\n}\nx\nx\n", { VIEW_SUMMARY, false, 99, 0 },
+	    "{\n  \"a\": [\n    0,\n    0,\n    {\n    }\n"
+	    "  ],\n  \"b\": \"}\"\n}\n[" X "2] x\n", 10, 11, false },
+	{ "no JSON after all", "[\n  1\nrest\nrest\n",
+	    { VIEW_SUMMARY, false, 9, 0 }, "[\n  1\n[" X "2] rest\n", 3, 4,
+	    false },
+	{ "a token in two colours", "\033[31mghp_\033[m\033[Ka1B2c3D4e5F6g7H8"
+	    "i9J0\n", { VIEW_SUMMARY, false, 9, 0 }, "***\n", 1, 1, false },
 	{ "progress", "1\r2\r3\r\n", { VIEW_SUMMARY, false, 9, 0 }, "3\n", 1,
 	    1, false },
 	{ "progress, folded", "1\r2\n1\r2\n", { VIEW_SUMMARY, false, 9, 0 },
@@ -97,8 +124,8 @@ test_pieces(void)
 	view_clear(&v);
 	want.max_lines = 2;
 	view_make(&want, &in, &v);
-	ok(strcmp(v.text.data, "1\n... (7 lines omitted)\n9\n") == 0 &&
-	    v.raw_before_cut == 1, "and counted when more is cut");
+	ok(strcmp(v.text.data, "... (7 lines omitted)\n8\n9\n") == 0 &&
+	    v.raw_before_cut == 0, "and counted when more is cut");
 	view_clear(&v);
 	in.skipped_lines = 0;
 	want.max_lines = 10;
