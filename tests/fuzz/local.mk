@@ -2,7 +2,8 @@
 # with libFuzzer; otherwise replay.c gives it a main() over its corpus, for
 # make check.  One more target: its name in SBX_FUZZERS, its four lines, its
 # corpus in corpus/NAME.
-SBX_FUZZERS = fuzz_wire fuzz_conf fuzz_jsonrpc fuzz_json fuzz_journal
+SBX_FUZZERS = fuzz_wire fuzz_conf fuzz_jsonrpc fuzz_json fuzz_journal \
+	fuzz_gitconfig fuzz_view
 
 if FUZZERS
 AM_CFLAGS += -fsanitize=fuzzer-no-link
@@ -39,6 +40,18 @@ fuzz_journal_SOURCES = tests/fuzz/fuzz_journal.c $(FUZZ_MAIN)
 fuzz_journal_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
 fuzz_journal_LDFLAGS = $(FUZZ_LINK)
 fuzz_journal_LDADD = libsbxjournal.a libsbx.a $(JSON_LIBS) $(CRYPTO_LIBS)
+
+fuzz_gitconfig_SOURCES = tests/fuzz/fuzz_gitconfig.c $(FUZZ_MAIN) \
+	sbxd/copyin/clean.c sbxd/copyin/copyin.h
+fuzz_gitconfig_CPPFLAGS = $(AM_CPPFLAGS)
+fuzz_gitconfig_LDFLAGS = $(FUZZ_LINK)
+fuzz_gitconfig_LDADD = libsbx.a
+
+fuzz_view_SOURCES = tests/fuzz/fuzz_view.c $(FUZZ_MAIN) \
+	sbxd/worker/view.c sbxd/worker/view.h
+fuzz_view_CPPFLAGS = $(AM_CPPFLAGS)
+fuzz_view_LDFLAGS = $(FUZZ_LINK)
+fuzz_view_LDADD = libsbx.a
 
 .PHONY: fuzzers
 fuzzers: $(SBX_FUZZERS)
