@@ -43,10 +43,10 @@ check(void)
 	sbx_buf_init(&b, 64 << 10);
 	missing = sbx_privs_check_kernel(&b);
 	if (missing == 0)
-		(void)sbx_buf_str(&b, "nothing is missing\n");
+		(void)sbx_buf_str(&b, "ok      kernel\n");
 	/* Above the floor: used where present. */
 	fd = memfd_create("check", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
-	(void)sbx_buf_printf(&b, "note: Landlock ABI %d (network rules from "
+	(void)sbx_buf_printf(&b, "note    Landlock ABI %d (network rules from "
 	    "4, scopes from 6); memfds without execution: %s\n",
 	    sbx_privs_landlock_abi(&why), fd < 0 ? "no" : "yes");
 	sbx_close(&fd);

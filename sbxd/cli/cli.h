@@ -16,7 +16,8 @@ struct cli {
 	bool json;		/* --json */
 };
 
-enum { CLI_OK = 0, CLI_USAGE = 1, CLI_FATAL = 2, CLI_PEER = 3 };
+enum { CLI_OK = 0, CLI_USAGE = 1, CLI_FATAL = 2, CLI_PEER = 3,
+	CLI_SYNTAX = -1 };	/* main prints how to call, exits CLI_USAGE */
 
 /* A suite's control socket: MCP with stdio framing, one call at a time. */
 struct client {
@@ -53,7 +54,7 @@ int cli_find(const struct cli *cli, const char *who, struct client *ret_c,
 
 /* Print "sbx: sentence" and return status. */
 int cli_fail(int status, const struct sbx_err *err);
-/* argv[0] is the command's name.  Each returns an exit status. */
+/* argv[0] is "sbx NAME".  Each returns an exit status, or CLI_SYNTAX. */
 int cmd_mcp(struct cli *cli, int argc, char **argv);
 int cmd_ps(struct cli *cli, int argc, char **argv);
 int cmd_exec(struct cli *cli, int argc, char **argv);

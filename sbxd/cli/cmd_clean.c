@@ -119,9 +119,11 @@ cmd_clean(struct cli *cli, int argc, char **argv)
 
 	while ((ch = getopt(argc, argv, "f")) != -1) {
 		if (ch != 'f')
-			return (CLI_USAGE);
+			return (CLI_SYNTAX);
 		force = true;
 	}
+	if (optind != argc)
+		return (CLI_SYNTAX);
 	for (int slot = 0; slot < SBX_MAX_SLOTS; slot++) {
 		if (cli->slot != -1 && cli->slot != slot)
 			continue;

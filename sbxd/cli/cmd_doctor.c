@@ -32,7 +32,12 @@ check_kernel(const struct cli *cli)
 	int status;
 	pid_t pid;
 
+	/* beside this program in a build directory, else where it was
+	 * installed */
 	(void)snprintf(path, sizeof(path), "%s/sbx-privs", cli->bindir);
+	if (access(path, X_OK) == -1)
+		(void)snprintf(path, sizeof(path), "%s/sbx-privs",
+		    SBX_PKGLIBEXECDIR);
 	(void)fflush(stdout);
 	if (posix_spawn(&pid, path, NULL, NULL, argv, environ) != 0 ||
 	    waitpid(pid, &status, 0) == -1) {
@@ -81,10 +86,8 @@ cmd_doctor(struct cli *cli, int argc, char **argv)
 	struct client c;
 
 	(void)argv;
-	if (argc != 1) {
-		fprintf(stderr, "usage: sbx doctor\n");
-		return (CLI_USAGE);
-	}
+	if (argc != 1)
+		return (CLI_SYNTAX);
 	check_kernel(cli);
 	if (geteuid() == 0)
 		check_users();

@@ -137,18 +137,17 @@ cmd_exec(struct cli *cli, int argc, char **argv)
 		else if (ch == 't' && sbx_parse_u64(optarg, 1, 86400, &v) == 0)
 			json_object_object_add(args, "timeout",
 			    json_object_new_int64((int64_t)v));
-		else if (ch != 'i' || add_stdin(args) != 0)
+		else if (ch != 'i')
+			return (CLI_SYNTAX);
+		else if (add_stdin(args) != 0)
 			return (CLI_USAGE);
 	}
 	if (argc - optind >= 2 && strcmp(argv[optind + 1], "--") == 0) {
 		argv[optind + 1] = argv[optind];
 		optind++;
 	}
-	if (argc - optind < 2) {
-		fprintf(stderr, "usage: sbx exec [-i] [-w DIR] [-t SECONDS] "
-		    "SANDBOX -- COMMAND ...\n");
-		return (CLI_USAGE);
-	}
+	if (argc - optind < 2)
+		return (CLI_SYNTAX);
 	for (int i = optind + 1; i < argc; i++)
 		json_object_array_add(words, json_object_new_string(argv[i]));
 	json_object_object_add(args, "argv", words);

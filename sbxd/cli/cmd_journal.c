@@ -13,6 +13,7 @@ enum { EXIT_OK = 0, EXIT_USAGE = 1, EXIT_FATAL = 2, EXIT_UNTRUE = 4 };
 
 #define FOLLOW_PAUSE_NS 200000000
 #define TAIL_DEFAULT 10
+#define SINCE_MAX 32	/* yyyy-mm-ddThh:mm:ss.nnnnnnnnnZ */
 /* A line, each byte of it as an escape, and the names around it. */
 #define RENDER_MAX (8u * JOURNAL_LINE_MAX)
 
@@ -20,6 +21,7 @@ struct view {
 	struct journal_filter filter;
 	uint64_t count;		/* UINT64_MAX: all */
 	bool follow, json;
+	char since[SINCE_MAX];
 };
 
 static int
@@ -157,6 +159,58 @@ show(const struct view *view, const char *dir)
 	return (res < 0 ? fail(&err) : EXIT_OK);
 }
 
+/*
+ * When: a beginning of a record's own time, or how long ago (30s, 10m, 2h,
+ * 7d).  0, SBX_E_SYNTAX.
+ */
+static int
+parse_since(const char *s, char ret_since[SINCE_MAX])
+{
+	static const char shape[] = "0000-00-00T00:00:00.000000000Z";
+	static const struct { char unit; unsigned seconds; } units[] = {
+		{ 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
+	size_t i, len = strlen(s);
+	char number[16];
+	struct tm tm;
+	uint64_t n;
+	time_t t;
+
+	for (i = 0; s[i] != '\0' && shape[i] != '\0'; i++)
+		if (shape[i] == '0' ? s[i] < '0' || s[i] > '9' :
+		    s[i] != shape[i])
+			break;
+	if (len >= 4 && s[i] == '\0')
+		return (sbx_strlcpy(ret_since, s, SINCE_MAX));
+	if (len < 2 || len > sizeof(number))
+		return (SBX_E_SYNTAX);
+	memcpy(number, s, len - 1);
+	number[len - 1] = '\0';
+	for (i = 0; i < SBX_NELEM(units); i++)
+		if (units[i].unit == s[len - 1])
+			break;
+	if (i == SBX_NELEM(units) ||
+	    sbx_parse_u64(number, 0, 1000000000, &n) < 0)
+		return (SBX_E_SYNTAX);
+	t = time(NULL) - (time_t)(n * units[i].seconds);
+	if (gmtime_r(&t, &tm) == NULL ||
+	    strftime(ret_since, SINCE_MAX, "%Y-%m-%dT%H:%M:%S", &tm) == 0)
+		return (SBX_E_SYNTAX);
+	return (0);
+}
+
+/* An id, or for a sandbox the beginning of one, as the records have it. */
+static int
+parse_id(const char *what, const char *s, size_t min, size_t max)
+{
+	size_t len = strlen(s);
+
+	if (len >= min && len <= max && sbx_is_hex(s, len))
+		return (0);
+	fprintf(stderr, "sbx: '%.64s' is not the id of a %s, which has %zu hex "
+	    "digits\n", s, what, max);
+	return (SBX_E_SYNTAX);
+}
+
 static const struct option long_options[] = {
 	{ "json", no_argument, NULL, 'j' },
 	{ "container", required_argument, NULL, 'c' },
@@ -182,15 +236,25 @@ parse_view(struct view *view, int argc, char **argv, const char *options)
 			view->follow = true;
 		else if (c == 'j')
 			view->json = true;
-		else if (c == 'c')
+		else if (c == 'c') {
 			view->filter.container = optarg;
-		else if (c == 'r')
+			if (parse_id("sandbox", optarg, 1, 12) < 0)
+				return (SBX_E_SYNTAX);
+		} else if (c == 'r') {
 			view->filter.run = optarg;
-		else if (c == 'o')
+			if (parse_id("run", optarg, 16, 16) < 0)
+				return (SBX_E_SYNTAX);
+		} else if (c == 'o')
 			view->filter.op = optarg;
-		else if (c == 's')
-			view->filter.since = optarg;
-		else if (sbx_parse_u64(optarg, 0, 1000000000, &view->count) <
+		else if (c == 's') {
+			view->filter.since = view->since;
+			if (parse_since(optarg, view->since) < 0) {
+				fprintf(stderr, "sbx: -s takes a time in UTC, "
+				    "as 2026-07-28T14:00, or how long ago, as "
+				    "30s, 10m, 2h or 7d\n");
+				return (SBX_E_SYNTAX);
+			}
+		} else if (sbx_parse_u64(optarg, 0, 1000000000, &view->count) <
 		    0)
 			return (SBX_E_SYNTAX);
 	}
@@ -205,11 +269,11 @@ verify(const char *dir, uint64_t seq, const char *hash)
 	int res;
 
 	res = journal_verify(dir, seq, hash, &v, &err);
-	if (res < 0) {
-		fprintf(stderr, "verification failed after record %" PRIu64
+	if (res == SBX_E_POLICY || (res < 0 && v.last_seq > 0))
+		fprintf(stderr, "sbx: verification failed after record %" PRIu64
 		    ":\n", v.last_seq);
+	if (res < 0)
 		return (fail(&err));
-	}
 	printf("%" PRIu64 " records good, last %" PRIu64 ":%s\n", v.records,
 	    v.last_seq, v.last_hash);
 	if (v.torn_lines > 0)

@@ -119,8 +119,10 @@ cmd_mcp(struct cli *cli, int argc, char **argv)
 		else if (ch == 'x')
 			private = true;
 		else
-			return (CLI_USAGE);
+			return (CLI_SYNTAX);
 	}
+	if (optind != argc)
+		return (CLI_SYNTAX);
 	/* slot 0 is the daemon's; a private suite is nobody else's */
 	if (private || client_open(cli, 0, &c, &err) != 0)
 		return (exec_private(cli, copy_root, profile));

@@ -94,7 +94,7 @@ print_row(struct json_object *o, int slot)
 
 	printf("%-12s  %-20s  %-12s  %-9s  %7lds  %7lds  %d\n",
 	    cell(id, o, "container_id"), cell(name, o, "name"),
-	    cell(image, o, "image"), cell(state, o, "status"),
+	    cell(image, o, "image"), cell(state, o, "state"),
 	    (long)client_int(o, "age_seconds", 0),
 	    (long)client_int(o, "idle_seconds", 0), slot);
 }
@@ -111,9 +111,11 @@ cmd_ps(struct cli *cli, int argc, char **argv)
 
 	while ((ch = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		if (ch != 'j')
-			return (CLI_USAGE);
+			return (CLI_SYNTAX);
 		cli->json = true;
 	}
+	if (optind != argc)
+		return (CLI_SYNTAX);
 	if (!cli->json)
 		printf("%-12s  %-20s  %-12s  %-9s  %8s  %8s  %s\n", "SANDBOX",
 		    "NAME", "IMAGE", "STATE", "AGE", "IDLE", "SUITE");
@@ -183,13 +185,11 @@ cmd_stop(struct cli *cli, int argc, char **argv)
 
 	while ((ch = getopt(argc, argv, "f")) != -1) {
 		if (ch != 'f')
-			return (CLI_USAGE);
+			return (CLI_SYNTAX);
 		force = true;
 	}
-	if (optind == argc) {
-		fprintf(stderr, "usage: sbx stop [-f] SANDBOX ...\n");
-		return (CLI_USAGE);
-	}
+	if (optind == argc)
+		return (CLI_SYNTAX);
 	for (int i = optind; i < argc; i++)
 		if ((r = stop_one(cli, argv[i], force)) != CLI_OK)
 			status = r;

@@ -50,6 +50,23 @@ usage(FILE *out)
 	return (out == stdout ? CLI_OK : CLI_USAGE);
 }
 
+static int
+run_command(const struct command *cmd, struct cli *cli, int argc, char **argv)
+{
+	static char name[32];
+	int status;
+
+	(void)snprintf(name, sizeof(name), "sbx %s", cmd->name);
+	argv[0] = name;		/* getopt(3) puts it before what it says */
+	optind = 0;		/* ... and scans anew */
+	status = cmd->run(cli, argc, argv);
+	if (status != CLI_SYNTAX)
+		return (status);
+	fprintf(stderr, "usage: %s%s%s\n", name,
+	    cmd->args[0] == '\0' ? "" : " ", cmd->args);
+	return (CLI_USAGE);
+}
+
 int
 cli_fail(int status, const struct sbx_err *err)
 {
@@ -129,12 +146,15 @@ find_bindir(struct cli *cli)
 int
 main(int argc, char **argv)
 {
+	static const struct option longs[] = {
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' }, { 0 } };
 	static struct cli cli = { .slot = -1 };
 	struct sbx_err err;
 	uint64_t v;
 	int ch;
 
-	while ((ch = getopt(argc, argv, "+s:hV")) != -1) {
+	while ((ch = getopt_long(argc, argv, "+s:hV", longs, NULL)) != -1) {
 		switch (ch) {
 		case 's':
 			if (sbx_parse_u64(optarg, 0, SBX_MAX_SLOTS - 1, &v)) {
@@ -154,18 +174,17 @@ main(int argc, char **argv)
 	}
 	if (optind == argc)
 		return (usage(stderr));
+	if (strcmp(argv[optind], "help") == 0)
+		return (usage(stdout));
 	(void)signal(SIGPIPE, SIG_IGN);
 	find_bindir(&cli);
 	cli.home = getenv("HOME");
 	if (sbx_paths_get(geteuid(), getenv, &cli.paths, &err) != 0)
 		return (cli_fail(CLI_USAGE, &err));
 	for (size_t i = 0; i < SBX_NELEM(commands); i++)
-		if (strcmp(argv[optind], commands[i].name) == 0) {
-			argc -= optind;
-			argv += optind;
-			optind = 0;	/* getopt(3): scan anew */
-			return (commands[i].run(&cli, argc, argv));
-		}
+		if (strcmp(argv[optind], commands[i].name) == 0)
+			return (run_command(&commands[i], &cli, argc - optind,
+			    argv + optind));
 	fprintf(stderr, "sbx: unknown command '%s'\n", argv[optind]);
 	return (usage(stderr));
 }
