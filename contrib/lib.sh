@@ -47,6 +47,10 @@ need_users() {
 # build DIR CONFIGURE-ARGUMENT ...: out of tree, quietly unless it fails.
 build() {
 	local dir=$1; shift
+	case $top$dir in
+	*[[:space:]]*) die "configure and make cannot work below a path with" \
+		"blanks: take another place than '$top'" ;;
+	esac
 	mkdir -p "$dir" || die "cannot make $dir"
 	[ -x "$top/configure" ] && [ "$top/configure" -nt "$top/configure.ac" ] ||
 		"$top/autogen.sh" >"$dir/autogen.log" 2>&1 || { tail -n 20 "$dir/autogen.log"; die "autogen.sh failed"; }

@@ -108,6 +108,7 @@ def background(client, box):
     job = expect(client.call("sandbox_exec_background", container_id=box,
                              commands=["for i in 1 2 3 4; do echo step $i; "
                                        "sleep 0.3; done"]), "running")
+    show(job, "status", "job_id")
     time.sleep(0.5)
     show(client.call("sandbox_exec_check", container_id=box,
                      job_id=job["job_id"]), "status", "output")
