@@ -14,15 +14,10 @@
 
 #include <event2/event.h>
 
-#include <string.h>
-#include <unistd.h>
-
 #include "common/base/log.h"
 #include "common/privs/privs.h"
-#include "common/proto/accepts.h"
-
-#define CHANNEL_FD 3
-#define START_TIMEOUT_MS 10000
+#include "common/privs/start.h"
+#include "common/proto/hello.h"
 
 static const uint16_t start_types[] = { SBX_MSG_BROKER_START, 0 };
 static const struct sbx_accepts start_list = {
@@ -30,17 +25,6 @@ static const struct sbx_accepts start_list = {
 };
 
 static struct broker broker;
-
-static void
-to_monitor(void *arg, enum sbx_log_level level, const char *text)
-{
-	struct broker *k = arg;
-
-	if (k->monitor != NULL)
-		(void)sbx_send_log(k->monitor, 0, &(struct sbx_log){
-		    .level = (uint8_t)level, .text = text },
-		    NULL); /* a failure to log cannot be logged */
-}
 
 static void
 on_monitor_end(struct sbx_peer *p, int error)
@@ -61,21 +45,17 @@ static int
 prepare(struct broker *k, int fd, bool trap, struct sbx_err *err)
 {
 	struct sbx_privs_args args = { .trap = trap };
-	struct sbx_hello hello = { .version = PACKAGE_VERSION,
-		.pid = (uint32_t)getpid() };
+	uint32_t features;
 	int r;
 
 	if ((k->base = event_base_new()) == NULL)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
-	r = sbx_privs_enter(SBX_PROC_BROKER, &args, &hello.features, err);
+	r = sbx_privs_enter(SBX_PROC_BROKER, &args, &features, err);
 	if (r < 0)
 		return (r);
 	k->monitor = sbx_peer_new(k->base, fd, &broker_from_monitor, k,
 	    on_monitor_end);
-	if (k->monitor == NULL)
-		return (sbx_err_set(err, SBX_E_SYS, "no channel to the monitor"));
-	sbx_log_to(to_monitor, k);
-	r = sbx_send_hello(k->monitor, 0, &hello, NULL);
+	r = sbx_peer_hello(k->monitor, PACKAGE_VERSION, features);
 	return (r < 0 ? sbx_err_set(err, r, "HELLO: %s", sbx_error_name(r)) : 0);
 }
 
@@ -85,22 +65,14 @@ main(int argc, char **argv)
 	static const struct sbx_dispatch_table *const tables[] = {
 		&broker_from_monitor, NULL,
 	};
-	static const struct sbx_accepts *const lists[] = { &start_list, NULL };
+	static const struct sbx_program how = {
+		.name = "sbx-broker", .list = &start_list, .tables = tables,
+	};
 	struct broker *k = &broker;
 	struct sbx_err err = { 0 };
 	struct sbx_chan c;
-	bool debug = argc > 1 && strncmp(argv[1], "-d", 2) == 0;
-	int r;
+	bool debug = sbx_program_start(argc, argv, &how, &c);
 
-	sbx_accepts_print(argc, argv, tables, lists);
-	if (argc > 1 && !debug)
-		return (1);
-	sbx_privs_early();
-	sbx_log_init("sbx-broker", debug ? SBX_LOG_DEBUG : SBX_LOG_INFO);
-	sbx_chan_init(&c, CHANNEL_FD, SBX_PROC_BROKER, SBX_PROC_MONITOR);
-	r = sbx_chan_recv(&c, START_TIMEOUT_MS);
-	if (r < 0 || !sbx_accepts(&start_list, c.in->hdr.type))
-		sbx_fatal("no BROKER_START: %s", sbx_error_name(r));
 	if (prepare(k, sbx_steal_fd(&c.fd), debug, &err) < 0)
 		sbx_fatal("%s", err.msg);
 	sbx_chan_clear(&c);

@@ -16,14 +16,12 @@
 
 #include <event2/event.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/privs/privs.h"
-#include "common/proto/accepts.h"
+#include "common/privs/start.h"
+#include "common/proto/hello.h"
 
-#define CHANNEL_FD 3
-#define START_TIMEOUT_MS 10000
 /* Bounds of what JOURNALD_START may ask for. */
 #define ROTATE_MIN (16u << 10)
 #define ROTATE_MAX (4ull << 30)
@@ -35,17 +33,6 @@ static const struct sbx_accepts start_list = {
 };
 
 static struct journald journald;
-
-static void
-to_monitor(void *arg, enum sbx_log_level level, const char *text)
-{
-	struct journald *j = arg;
-	struct sbx_peer *p = j->writers[WRITER_MONITOR].peer;
-
-	if (p != NULL)
-		(void)sbx_send_log(p, 0, &(struct sbx_log){ .level = level,
-		    .text = text }, NULL); /* no peer, no log */
-}
 
 static void
 on_monitor_end(struct sbx_peer *p, int error)
@@ -69,20 +56,14 @@ clamp(uint64_t v, uint64_t min, uint64_t max)
 	return (v < min ? min : v > max ? max : v);
 }
 
-/* Receive JOURNALD_START and open the journal with what it brings. */
+/* Open the journal with what JOURNALD_START brings. */
 static int
 start(struct journald *j, struct sbx_chan *c, struct sbx_err *err)
 {
-	const struct sbx_journald_start *m;
+	const struct sbx_journald_start *m = &c->in->m.journald_start;
 	struct tail tail;
 	int r;
 
-	r = sbx_chan_recv(c, START_TIMEOUT_MS);
-	if (r < 0 || !sbx_accepts(&start_list, c->in->hdr.type))
-		return (sbx_err_set(err, r < 0 ? r : SBX_E_STATE,
-		    "no JOURNALD_START: %s",
-		    sbx_error_name(r < 0 ? r : SBX_E_STATE)));
-	m = &c->in->m.journald_start;
 	if (chain_maker_init(&j->maker) < 0)
 		return (sbx_err_set(err, SBX_E_SYS, "libcrypto has no SHA-256"));
 	outlet_init(&j->outlet, m->to_stdout != 0);
@@ -125,13 +106,12 @@ prepare(struct journald *j, int fd, bool trap, struct sbx_err *err)
 	    on_monitor_end);
 	if (p == NULL || writer_init(&j->writers[WRITER_MONITOR], j, p) < 0)
 		return (sbx_err_set(err, SBX_E_SYS, "no channel to the monitor"));
-	sbx_log_to(to_monitor, j);
-	r = sbx_send_hello(p, 0, &(struct sbx_hello){
-	    .version = PACKAGE_VERSION, .pid = (uint32_t)getpid(),
-	    .features = features }, NULL);
-	if (r == 0 && !j->able)
+	r = sbx_peer_hello(p, PACKAGE_VERSION, features);
+	if (r < 0)
+		return (sbx_err_set(err, r, "HELLO: %s", sbx_error_name(r)));
+	if (!j->able)
 		commit_tell_state(j);
-	return (r);
+	return (0);
 }
 
 int
@@ -141,19 +121,14 @@ main(int argc, char **argv)
 		&journald_from_monitor, &journald_from_proxy,
 		&journald_from_broker, NULL
 	};
-	static const struct sbx_accepts *const lists[] = { &start_list, NULL };
+	static const struct sbx_program how = {
+		.name = "sbx-journald", .list = &start_list, .tables = tables,
+	};
 	struct journald *j = &journald;
 	struct sbx_err err = { 0 };
 	struct sbx_chan c;
-	bool trap;
+	bool trap = sbx_program_start(argc, argv, &how, &c);
 
-	sbx_accepts_print(argc, argv, tables, lists);
-	trap = argc == 2 && strncmp(argv[1], "-d", 2) == 0;
-	if (argc > 2 || (argc == 2 && !trap))
-		return (1);
-	sbx_privs_early();
-	sbx_log_init("sbx-journald", trap ? SBX_LOG_DEBUG : SBX_LOG_INFO);
-	sbx_chan_init(&c, CHANNEL_FD, SBX_PROC_JOURNALD, SBX_PROC_MONITOR);
 	if (start(j, &c, &err) < 0 ||
 	    prepare(j, sbx_steal_fd(&c.fd), trap, &err) < 0)
 		sbx_fatal("%s", err.msg);

@@ -3,7 +3,8 @@ noinst_LIBRARIES += libsbxprivs.a
 libsbxprivs_a_SOURCES = \
 	common/privs/privs.c common/privs/privs.h common/privs/row.h \
 	common/privs/rows.c common/privs/landlock.c common/privs/seccomp.c \
-	common/privs/sanitizer.c common/privs/print.c common/privs/check.c
+	common/privs/sanitizer.c common/privs/print.c common/privs/check.c \
+	common/privs/start.c common/privs/start.h
 libsbxprivs_a_CPPFLAGS = $(AM_CPPFLAGS) $(SECCOMP_CFLAGS) $(CAP_CFLAGS)
 
 SBX_PRIVS_LIBS = libsbxprivs.a libsbx.a $(SECCOMP_LIBS) $(CAP_LIBS)

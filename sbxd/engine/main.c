@@ -23,12 +23,11 @@
 #include <unistd.h>
 
 #include "common/privs/privs.h"
-#include "common/proto/accepts.h"
+#include "common/privs/start.h"
+#include "common/proto/hello.h"
 #include "config.h"
 #include "sbxd/engine/engine.h"
 
-#define CHANNEL_FD 3
-#define START_TIMEOUT_MS 10000
 #define DELETE_MS 400ull
 
 static const uint16_t start_types[] = { SBX_MSG_ENGINE_START, 0 };
@@ -36,16 +35,6 @@ static const struct sbx_accepts start_list = { SBX_PROC_ENGINE,
 	SBX_PROC_MONITOR, start_types };
 
 static struct engine engine;
-
-static void
-to_monitor(void *arg, enum sbx_log_level level, const char *text)
-{
-	struct engine *e = arg;
-	struct sbx_log m = { .level = (uint8_t)level, .text = text };
-
-	if (e->monitor != NULL)
-		(void)sbx_send_log(e->monitor, 0, &m, NULL); /* nowhere else */
-}
 
 static void
 on_monitor_end(struct sbx_peer *p, int error)
@@ -163,11 +152,10 @@ static int
 prepare(struct engine *e, int channel_fd, bool trap, struct sbx_err *err)
 {
 	struct sbx_privs_args args = { .trap = trap };
-	struct sbx_hello hello = { .version = PACKAGE_VERSION };
+	uint32_t features;
 	int r;
 
-	if ((r = sbx_privs_enter(SBX_PROC_ENGINE, &args, &hello.features,
-	    err)) < 0)
+	if ((r = sbx_privs_enter(SBX_PROC_ENGINE, &args, &features, err)) < 0)
 		return (r);
 	/* mounts of a sandbox name their parts relative to it */
 	if (fchdir(e->scratch_fd) == -1)
@@ -187,9 +175,7 @@ prepare(struct engine *e, int channel_fd, bool trap, struct sbx_err *err)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
 	e->monitor = sbx_peer_new(e->base, channel_fd, &engine_from_monitor, e,
 	    on_monitor_end);
-	sbx_log_to(to_monitor, e);
-	hello.pid = (uint32_t)getpid();
-	if ((r = sbx_send_hello(e->monitor, 0, &hello, NULL)) < 0)
+	if ((r = sbx_peer_hello(e->monitor, PACKAGE_VERSION, features)) < 0)
 		return (sbx_err_set(err, r, "HELLO: %s", sbx_error_name(r)));
 	scratch_collect(&e->scratch, on_leftover, e);
 	/* a child that ended before the handler was there */
@@ -257,22 +243,13 @@ main(int argc, char **argv)
 	static const struct sbx_dispatch_table *const tables[] = {
 		&engine_from_monitor, &engine_from_init, &engine_from_recorder,
 		&engine_from_proxy, NULL };
-	static const struct sbx_accepts *const lists[] = { &start_list, NULL };
+	static const struct sbx_program how = {
+		.name = "sbxd-engine", .list = &start_list, .tables = tables };
 	struct engine *e = &engine;
-	bool debug = argc > 1 && strncmp(argv[1], "-d", 2) == 0;
 	struct sbx_err err = { 0 };
 	struct sbx_chan c;
-	int r;
+	bool debug = sbx_program_start(argc, argv, &how, &c);
 
-	sbx_accepts_print(argc, argv, tables, lists);
-	if (argc > 1 && !debug)
-		return (1);
-	sbx_privs_early();
-	sbx_log_init("sbxd-engine", debug ? SBX_LOG_DEBUG : SBX_LOG_INFO);
-	sbx_chan_init(&c, CHANNEL_FD, SBX_PROC_ENGINE, SBX_PROC_MONITOR);
-	r = sbx_chan_recv(&c, START_TIMEOUT_MS);
-	if (r < 0 || !sbx_accepts(&start_list, c.in->hdr.type))
-		sbx_fatal("no ENGINE_START: %s", sbx_error_name(r));
 	take_start(e, c.in);
 	if (prepare(e, sbx_steal_fd(&c.fd), debug, &err) < 0)
 		sbx_fatal("%s", err.msg);

@@ -22,11 +22,10 @@
 
 #include "common/base/log.h"
 #include "common/privs/privs.h"
-#include "common/proto/accepts.h"
+#include "common/privs/start.h"
+#include "common/proto/hello.h"
 #include "sbxd/front/front.h"
 
-#define CHANNEL_FD 3
-#define START_TIMEOUT_MS 10000
 #define FLUSH_MS 200
 
 static const uint16_t start_types[] = { SBX_MSG_FRONT_START, 0 };
@@ -35,16 +34,6 @@ static const struct sbx_accepts start_list = {
 };
 
 static struct front front;
-
-static void
-log_to_monitor(void *arg, enum sbx_log_level level, const char *text)
-{
-	struct front *f = arg;
-
-	if (f->monitor != NULL)
-		(void)sbx_send_log(f->monitor, 0, &(struct sbx_log){
-		    .level = (uint8_t)level, .text = text }, NULL); /* no log */
-}
 
 /* libevent would write to standard error. */
 static void
@@ -78,19 +67,13 @@ warm_json(struct front *f)
 	    sizeof(text) - 1));
 }
 
-/* Receive FRONT_START and make what it asks for. */
+/* Make what FRONT_START asks for. */
 static int
 start(struct front *f, struct sbx_chan *c, struct sbx_err *err)
 {
 	struct event_base *base;
 	int r;
 
-	r = sbx_chan_recv(c, START_TIMEOUT_MS);
-	if (r == 0 && !sbx_accepts(&start_list, c->in->hdr.type))
-		r = SBX_E_STATE;
-	if (r < 0)
-		return (sbx_err_set(err, r, "no FRONT_START: %s",
-		    sbx_error_name(r)));
 	base = event_base_new();
 	if (base == NULL)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
@@ -115,12 +98,7 @@ enter(struct front *f, int fd, bool trap, struct sbx_err *err)
 		return (r);
 	f->monitor = sbx_peer_new(f->base, fd, &front_from_monitor, f,
 	    on_monitor_end);
-	if (f->monitor == NULL)
-		return (sbx_err_set(err, SBX_E_SYS, "no channel to the monitor"));
-	sbx_log_to(log_to_monitor, f);
-	r = sbx_send_hello(f->monitor, 0, &(struct sbx_hello){
-	    .version = PACKAGE_VERSION, .pid = (uint32_t)getpid(),
-	    .features = features }, NULL);
+	r = sbx_peer_hello(f->monitor, PACKAGE_VERSION, features);
 	return (r == 0 ? 0 : sbx_err_set(err, r, "no HELLO: %s",
 	    sbx_error_name(r)));
 }
@@ -131,20 +109,15 @@ main(int argc, char **argv)
 	static const struct sbx_dispatch_table *const tables[] = {
 		&front_from_monitor, NULL
 	};
-	static const struct sbx_accepts *const lists[] = { &start_list, NULL };
+	static const struct sbx_program how = {
+		.name = "sbxd-front", .list = &start_list, .tables = tables,
+	};
 	struct front *f = &front;
 	struct sbx_err err = { 0 };
 	struct sbx_chan c;
-	bool trap;
+	bool trap = sbx_program_start(argc, argv, &how, &c);
 
-	sbx_accepts_print(argc, argv, tables, lists);
-	trap = argc == 2 && strncmp(argv[1], "-d", 2) == 0;
-	if (argc > 2 || (argc == 2 && !trap))
-		return (1);
-	sbx_privs_early();
-	sbx_log_init("sbxd-front", trap ? SBX_LOG_DEBUG : SBX_LOG_INFO);
 	event_set_log_callback(log_of_libevent);
-	sbx_chan_init(&c, CHANNEL_FD, SBX_PROC_FRONT, SBX_PROC_MONITOR);
 	if (start(f, &c, &err) < 0 ||
 	    enter(f, sbx_steal_fd(&c.fd), trap, &err) < 0)
 		sbx_fatal("%s", err.msg);

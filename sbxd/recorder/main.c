@@ -19,10 +19,9 @@
 
 #include "common/base/log.h"
 #include "common/privs/privs.h"
-#include "common/proto/accepts.h"
+#include "common/privs/start.h"
+#include "common/proto/hello.h"
 
-#define CHANNEL_FD 3
-#define START_TIMEOUT_MS 10000
 /* Bounds of what RECORDER_START may ask for. */
 #define RUN_CAP_MIN (32u << 10)
 #define RUN_CAP_MAX (1ull << 40)
@@ -33,16 +32,6 @@ static const struct sbx_accepts start_list = {
 };
 
 static struct recorder recorder;
-
-static void
-to_monitor(void *arg, enum sbx_log_level level, const char *text)
-{
-	struct recorder *r = arg;
-
-	if (r->monitor != NULL)
-		(void)sbx_send_log(r->monitor, 0, &(struct sbx_log){
-		    .level = level, .text = text }, NULL);
-}
 
 static void
 on_monitor_end(struct sbx_peer *p, int error)
@@ -82,32 +71,21 @@ recorder_meet_engine(struct recorder *r, int fd)
 	return (0);
 }
 
-/* Receive RECORDER_START; *ret_fresh: the store is to be emptied. */
-static int
-start(struct recorder *r, struct sbx_chan *c, bool *ret_fresh,
-    struct sbx_err *err)
+/* What RECORDER_START brings.  Returns: the store is to be emptied. */
+static bool
+take_start(struct recorder *r, struct sbx_in *in)
 {
-	const struct sbx_recorder_start *m;
-	uint64_t cap;
-	int error;
+	const struct sbx_recorder_start *m = &in->m.recorder_start;
+	uint64_t cap = m->run_cap_bytes;
 
-	error = sbx_chan_recv(c, START_TIMEOUT_MS);
-	if (error == 0 && !sbx_accepts(&start_list, c->in->hdr.type))
-		error = SBX_E_STATE;
-	if (error < 0)
-		return (sbx_err_set(err, error, "no RECORDER_START: %s",
-		    sbx_error_name(error)));
-	m = &c->in->m.recorder_start;
-	cap = m->run_cap_bytes;
 	cap = cap < RUN_CAP_MIN ? RUN_CAP_MIN : cap > RUN_CAP_MAX ?
 	    RUN_CAP_MAX : cap;
 	/* whole pages, so that splice(2) can go by them */
 	r->segment_bytes = cap / STREAM_SEGMENTS & ~4095ull;
 	r->total_cap_bytes = m->total_cap_bytes < cap ? cap :
 	    m->total_cap_bytes;
-	*ret_fresh = m->fresh != 0;
-	r->store_fd = sbx_steal_fd(&c->in->fds[0]);
-	return (0);
+	r->store_fd = sbx_steal_fd(&in->fds[0]);
+	return (m->fresh != 0);
 }
 
 /* The loop's objects, and the cage around them.  fd: owned. */
@@ -132,12 +110,9 @@ prepare(struct recorder *r, int fd, bool fresh, bool trap,
 	r->started_ns = sbx_mono_ns();
 	r->monitor = sbx_peer_new(r->base, fd, &recorder_from_monitor, r,
 	    on_monitor_end);
-	if (r->monitor == NULL)
-		return (sbx_err_set(err, SBX_E_SYS, "no channel to the monitor"));
-	sbx_log_to(to_monitor, r);
-	return (sbx_send_hello(r->monitor, 0, &(struct sbx_hello){
-	    .version = PACKAGE_VERSION, .pid = (uint32_t)getpid(),
-	    .features = features }, NULL));
+	error = sbx_peer_hello(r->monitor, PACKAGE_VERSION, features);
+	return (error < 0 ? sbx_err_set(err, error, "HELLO: %s",
+	    sbx_error_name(error)) : 0);
 }
 
 int
@@ -146,25 +121,19 @@ main(int argc, char **argv)
 	static const struct sbx_dispatch_table *const tables[] = {
 		&recorder_from_monitor, &recorder_from_engine, NULL
 	};
-	static const struct sbx_accepts *const lists[] = { &start_list, NULL };
+	static const struct sbx_program how = {
+		.name = "sbxd-recorder", .list = &start_list, .tables = tables,
+	};
 	struct recorder *r = &recorder;
 	struct sbx_err err = { 0 };
 	struct sbx_chan c;
-	bool trap, fresh;
+	bool trap = sbx_program_start(argc, argv, &how, &c), fresh;
 
-	sbx_accepts_print(argc, argv, tables, lists);
-	trap = argc >= 2 && strncmp(argv[1], "-d", 2) == 0;
-	if (argc > 2 || (argc == 2 && !trap))
-		return (1);
-	sbx_privs_early();
-	sbx_log_init("sbxd-recorder", trap ? SBX_LOG_DEBUG : SBX_LOG_INFO);
 	TAILQ_INIT(&r->live);
 	TAILQ_INIT(&r->closed);
 	TAILQ_INIT(&r->open);
-	r->store_fd = -1;
-	sbx_chan_init(&c, CHANNEL_FD, SBX_PROC_RECORDER, SBX_PROC_MONITOR);
-	if (start(r, &c, &fresh, &err) < 0 ||
-	    prepare(r, sbx_steal_fd(&c.fd), fresh, trap, &err) < 0)
+	fresh = take_start(r, c.in);
+	if (prepare(r, sbx_steal_fd(&c.fd), fresh, trap, &err) < 0)
 		sbx_fatal("%s", err.msg);
 	sbx_chan_clear(&c);
 	if (event_base_dispatch(r->base) < 0)
