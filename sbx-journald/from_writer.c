@@ -19,6 +19,9 @@ slot_of(enum sbx_proc proc)
 /*
  * Safe for a hostile writer: what it says about itself is not used; each text
  * is masked and escaped; keys are checked, so a line stays one JSON object.
+ * The reserve is the monitor's: another's word for it would let a proxy that
+ * was taken over use it up, and so stop the end of crossings from being
+ * recorded.
  */
 int
 journald_on_append(struct sbx_peer *p, struct sbx_in *in)
@@ -36,6 +39,8 @@ journald_on_append(struct sbx_peer *p, struct sbx_in *in)
 	if ((a->flags & ~(SBX_JOURNAL_DURABLE | SBX_JOURNAL_RESERVED)) != 0 ||
 	    chain_check_fields(&a->fields) < 0)
 		return (SBX_E_DECODE);
+	if ((a->flags & SBX_JOURNAL_RESERVED) != 0 && proc != SBX_PROC_MONITOR)
+		return (SBX_E_POLICY);
 	commit_append(j, &j->writers[slot_of(proc)], in->hdr.id, a->flags, &r);
 	return (0);
 }

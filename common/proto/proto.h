@@ -29,7 +29,8 @@ const char *sbx_proc_name(enum sbx_proc proc);	/* "monitor", "engine" ... */
 enum sbx_stream { SBX_STREAM_OUT, SBX_STREAM_ERR, SBX_STREAM_MAX };
 enum sbx_journal_flag {
 	SBX_JOURNAL_DURABLE = 1,   /* answer after fdatasync */
-	SBX_JOURNAL_RESERVED = 2,  /* ends a crossing: may use the reserve */
+	SBX_JOURNAL_RESERVED = 2,  /* ends a crossing: may use the reserve;
+				    * from the monitor only */
 };
 enum sbx_end_why {
 	SBX_END_CREATE,		/* it never became ready */

@@ -134,6 +134,22 @@ def writers(d):
                          principal="monitor", fields=["host", "x.test"])
         m = chans[proc].recv(want="JOURNAL_DONE")
         t.ok(m.id == 5 and m["seq"] > 0, "writer %d is answered" % proc)
+    # the reserve is for the records that the monitor ends crossings with
+    mine, theirs = ipc.pair()
+    dm.ch.send("INTRODUCE", 0, [theirs.fileno()], peer=PROXY)
+    theirs.close()
+    chans[PROXY] = ipc.Chan(mine)
+    chans[PROXY].send("JOURNAL_APPEND", 6, flags=J.DURABLE | J.RESERVED,
+                      op="deny", phase="end")
+    try:
+        chans[PROXY].recv(5)
+        t.ok(False, "a proxy that asks for the reserve is cut off")
+    except ipc.Closed:
+        t.ok(True, "a proxy that asks for the reserve is cut off")
+    mine, theirs = ipc.pair()
+    dm.ch.send("INTRODUCE", 0, [theirs.fileno()], peer=PROXY)
+    theirs.close()
+    chans[PROXY] = ipc.Chan(mine)
     # a writer may do nothing but append
     chans[PROXY].send("PING", 1)
     try:
