@@ -89,8 +89,9 @@ struct tail {
 };
 
 /*
- * Read the end of the journal file fd, whose number is `number`.  Only its last records are looked at;
- * `sbx journal verify` reads all.  Blocks on the disk.
+ * Read the end of the journal file fd (borrowed), whose number is `number`.
+ * Only its last records are looked at; `sbx journal verify` reads all.
+ * Blocks on the disk.
  * 0, SBX_E_LIMIT (more than SCAN_TORN_MAX bad lines: not a journal),
  * SBX_E_SYS.
  */

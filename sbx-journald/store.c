@@ -105,13 +105,17 @@ static int
 use_file(struct store *s, int fd, unsigned number)
 {
 	struct stat st;
+	int r = 0;
 
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		if (errno == 0 || !S_ISREG(st.st_mode))
-			errno = EINVAL;
-		(void)failed(s);
+	if (fstat(fd, &st) < 0)
+		r = failed(s);
+	else if (!S_ISREG(st.st_mode)) {
+		errno = EINVAL;	/* a FIFO or a link: not ours to append to */
+		r = failed(s);
+	}
+	if (r < 0) {
 		sbx_close(&fd);
-		return (SBX_E_SYS);
+		return (r);
 	}
 	sbx_close(&s->fd);
 	s->fd = fd;
