@@ -3,6 +3,7 @@
 
 /* A daemon of the suite, alone, with the test as its monitor. */
 
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <fcntl.h>
