@@ -44,11 +44,12 @@ enum sbx_privs_rule {
 	SBX_RULE_PID0,		/* first argument is 0, "myself" */
 	SBX_RULE_SIGKILL,	/* kill: SIGKILL only */
 	SBX_RULE_ABORT,		/* tgkill: SIGABRT only */
-	SBX_RULE_FAMILY,	/* socket: families of the row, no raw ones */
+	SBX_RULE_FAMILY,	/* socket: families of the row; TCP, UDP only */
 	SBX_RULE_UNIX,		/* socketpair: AF_UNIX */
 	SBX_RULE_FCNTL,		/* no owner, signal or lease */
 	SBX_RULE_IOCTL,		/* FIONREAD, FIONBIO, TCGETS */
 	SBX_RULE_STAT_FD,	/* newfstatat: with AT_EMPTY_PATH */
+	SBX_RULE_NO_TRUNC,	/* openat: without O_TRUNC */
 	SBX_RULE_FORK,		/* clone: no namespace, same as fork(2) */
 	SBX_RULE_PRCTL,		/* what a nested sbx_privs_enter() calls */
 	SBX_RULE_NOSYS,		/* answered ENOSYS: libc falls back */

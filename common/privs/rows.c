@@ -146,12 +146,18 @@ static const struct sbx_privs_call calls_recorder[] = {
 	{ NULL }
 };
 
-/* No ftruncate, no rename, no unlink: the journal only ever grows. */
+/*
+ * No ftruncate, no rename, no unlink: the journal only ever grows.  Landlock
+ * refuses truncation from ABI 3 on; these rules do so before it.
+ */
 static const struct sbx_privs_call calls_journald[] = {
 	{ "fallocate", "the reserve for crossings" },
 	{ "fdatasync", "the commit" },
 	{ "fstatfs", "space left for the reserve" },
 	{ "fsync", "the directory, after a rotation" },
+	{ "openat", "the next file; Landlock", SBX_RULE_NO_TRUNC },
+	{ "openat2", "its flags are in memory, where no filter sees them",
+	    SBX_RULE_NOSYS },
 	{ NULL }
 };
 
@@ -190,7 +196,7 @@ static const struct sbx_privs_call calls_zygote[] = {
 	{ "dup3", "a worker's channel becomes descriptor 3" },
 	{ "getresgid", "a worker enters its row" },
 	{ "getresuid", "a worker enters its row" },
-	{ "kill", "WORKER_KILL; Landlock's scope keeps it to its workers",
+	{ "kill", "WORKER_KILL; Landlock keeps it to its workers (ABI 6)",
 	    SBX_RULE_SIGKILL },
 	{ "landlock_add_rule", "a worker enters its row" },
 	{ "landlock_create_ruleset", "a worker enters its row" },
@@ -441,11 +447,12 @@ sbx_privs_rule_text(enum sbx_privs_rule rule)
 		[SBX_RULE_PID0] = "pid 0",
 		[SBX_RULE_SIGKILL] = "SIGKILL",
 		[SBX_RULE_ABORT] = "SIGABRT",
-		[SBX_RULE_FAMILY] = "families",
+		[SBX_RULE_FAMILY] = "families, TCP and UDP",
 		[SBX_RULE_UNIX] = "AF_UNIX",
 		[SBX_RULE_FCNTL] = "no owner",
 		[SBX_RULE_IOCTL] = "FIONREAD, FIONBIO, TCGETS",
 		[SBX_RULE_STAT_FD] = "AT_EMPTY_PATH",
+		[SBX_RULE_NO_TRUNC] = "not O_TRUNC",
 		[SBX_RULE_FORK] = "no namespaces",
 		[SBX_RULE_PRCTL] = "to enter a row",
 		[SBX_RULE_NOSYS] = "ENOSYS",

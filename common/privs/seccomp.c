@@ -5,6 +5,7 @@
 
 #include "common/privs/row.h"
 
+#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -107,19 +108,31 @@ allow_socket(struct filter *f, int nr)
 		{ SBX_FAM_INET, AF_INET },
 		{ SBX_FAM_INET6, AF_INET6 },
 	};
-	static const int types[] = { SOCK_STREAM, SOCK_DGRAM };
+	/* The protocol as well: SOCK_STREAM is also MPTCP and SCTP, which
+	 * Landlock's TCP rules do not see, and SOCK_DGRAM also ping. */
+	static const struct {
+		int type, protocol;
+		bool ip;	/* has no meaning for AF_UNIX */
+	} kinds[] = {
+		{ SOCK_STREAM, 0, false }, { SOCK_DGRAM, 0, false },
+		{ SOCK_STREAM, IPPROTO_TCP, true },
+		{ SOCK_DGRAM, IPPROTO_UDP, true },
+	};
 
 	for (size_t i = 0; i < SBX_NELEM(map); i++)
-		for (size_t t = 0; t < SBX_NELEM(types); t++) {
+		for (size_t k = 0; k < SBX_NELEM(kinds); k++) {
 			struct scmp_arg_cmp args[] = {
 				{ 0, SCMP_CMP_MASKED_EQ, INT,
 				    (uint64_t)map[i].domain },
 				{ 1, SCMP_CMP_MASKED_EQ, 0xf,
-				    (uint64_t)types[t] },
+				    (uint64_t)kinds[k].type },
+				{ 2, SCMP_CMP_MASKED_EQ, INT,
+				    (uint64_t)kinds[k].protocol },
 			};
 
-			if (f->row->families & map[i].family)
-				rule(f, SCMP_ACT_ALLOW, nr, 2, args);
+			if ((f->row->families & map[i].family) &&
+			    !(kinds[k].ip && map[i].domain == AF_UNIX))
+				rule(f, SCMP_ACT_ALLOW, nr, 3, args);
 		}
 }
 
@@ -176,6 +189,9 @@ allow_call(struct filter *f, const struct sbx_privs_call *c, int nr)
 		return;
 	case SBX_RULE_STAT_FD:
 		allow_values(f, nr, 3, AT_EMPTY_PATH, &empty, 1);
+		return;
+	case SBX_RULE_NO_TRUNC:
+		allow_values(f, nr, 2, O_TRUNC, &zero, 1);
 		return;
 	case SBX_RULE_FORK:
 		allow_values(f, nr, 0, CLONE_NEW_ANY | CLONE_VM |

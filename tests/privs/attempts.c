@@ -63,6 +63,8 @@ dir_truncate(const struct stage *st)
 	return fd < 0 ? errno : RESULT(ftruncate(fd, 0));
 }
 
+TRY(dir_open_trunc, openat(st->dir, "there", O_WRONLY | O_TRUNC))
+
 static int
 dir_sync(const struct stage *st)
 {
@@ -89,6 +91,9 @@ TRY(sock_inet, socket(AF_INET, SOCK_STREAM, 0))
 TRY(sock_inet_udp, socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0))
 TRY(sock_inet6, socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0))
 TRY(sock_raw, socket(AF_INET, SOCK_RAW, IPPROTO_ICMP))
+TRY(sock_mptcp, socket(AF_INET, SOCK_STREAM, 262 /* IPPROTO_MPTCP */))
+TRY(sock_sctp, socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP))
+TRY(sock_ping, socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP))
 TRY(sock_netlink, socket(AF_NETLINK, SOCK_RAW, 0))
 TRY(sock_packet, socket(AF_PACKET, SOCK_DGRAM, 0))
 TRY(sock_vsock, socket(AF_VSOCK, SOCK_STREAM, 0))
@@ -350,6 +355,8 @@ const struct attempt attempts[] = {
 	    "KAAAKKKKKKKAKKKA", NULL, { EACCES } },
 	{ "truncate in its directory", dir_truncate,
 	    "KAAAKKKKKKEAKKKA", NULL, { EACCES } },
+	{ "open with truncation in its directory", dir_open_trunc,
+	    "KAAAKKKKKKEAKKKA", NULL, { EACCES } },
 	{ "append and commit in its directory", dir_sync,
 	    "KAAAAKKKKKEAKKKA", NULL, { EACCES } },
 	{ "make a symbolic link", dir_symlink, ALL_KILL, NULL },
@@ -363,6 +370,10 @@ const struct attempt attempts[] = {
 	{ "socket AF_INET6", sock_inet6, "KAAKKKAKKKKAKKKA", NULL },
 	{ "raw socket", sock_raw, "KEAKKKKKKKKEKKKE", "KEAKKKKKKKKEKKKA",
 	    { EPERM, EACCES } },
+	/* what an uncaged row gets depends on the kernel's modules */
+	{ "MPTCP socket", sock_mptcp, "K--KKKKKKKK-KKK-", NULL },
+	{ "SCTP socket", sock_sctp, "K--KKKKKKKK-KKK-", NULL },
+	{ "ping socket", sock_ping, "K--KKKKKKKK-KKK-", NULL },
 	{ "socket AF_NETLINK", sock_netlink, ALL_KILL, NULL },
 	{ "socket AF_PACKET", sock_packet, ALL_FAIL, NULL, { EAFNOSUPPORT } },
 	{ "socket AF_VSOCK", sock_vsock, ALL_FAIL, NULL, { EAFNOSUPPORT } },
