@@ -254,7 +254,8 @@ try_row(enum sbx_proc proc, bool root, bool nested, struct stage *st)
 		status = run(proc, root, nested, a, st);
 		got = verdict(a, status);
 		if (!ok(as_expected(want, got), "%s%s, started by %s: %s: %s",
-		    nested ? "zygote's " : "", sbx_proc_name(proc), root ? "root" : "a user", a->name,
+		    nested ? "zygote's " : "", sbx_proc_name(proc),
+		    root ? "root" : "a user", a->name,
 		    want == 'K' ? "killed" : want == 'E' ? "refused" :
 		    "allowed"))
 			printf("# got %c, status 0x%x (%s)\n", got, status,
