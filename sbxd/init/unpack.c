@@ -141,45 +141,44 @@ open_beneath(int dir, const char *path, uint64_t flags, uint64_t mode)
 	return ((int)syscall(SYS_openat2, dir, path, &how, sizeof(how)));
 }
 
+/* The directory name in dir, made when there is nothing.  Closes dir; -1 with
+ * errno: it is something else, a link for instance. */
+static int
+enter_dir(int dir, const char *name)
+{
+	int sub = -1, error;
+
+	if (mkdirat(dir, name, 0755) == 0 || errno == EEXIST)
+		sub = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW |
+		    O_CLOEXEC);
+	error = errno;
+	sbx_close(&dir);
+	errno = error;
+	return (sub);
+}
+
 /* The directory that path's last component goes into, made as needed. */
 static int
 open_parent(struct unpacking *u, char *path, const char **ret_name)
 {
-	char *slash = strrchr(path, '/');
+	char *p = path, *slash = strrchr(path, '/');
 	int dir;
 
 	*ret_name = slash == NULL ? path : slash + 1;
-	if (slash == NULL)
-		return (fcntl(u->dir, F_DUPFD_CLOEXEC, 3));
-	*slash = '\0';
-	dir = open_beneath(u->dir, path, O_PATH | O_DIRECTORY, 0);
-	for (char *p = path; dir == -1 && errno == ENOENT && p != NULL;) {
-		/* each level, beneath what is there already */
-		char *end = strchr(p, '/');
-		int up;
-
-		if (end != NULL)
-			*end = '\0';
-		if (p == path)
-			(void)mkdirat(u->dir, path, 0755);
-		else {
-			p[-1] = '\0';
-			up = open_beneath(u->dir, path, O_PATH | O_DIRECTORY,
-			    0);
-			p[-1] = '/';
-			(void)mkdirat(up, p, 0755);
-			sbx_close(&up);
-		}
-		if (end != NULL)
-			*end = '/';
-		p = end != NULL ? end + 1 : NULL;
-		if (p == NULL)
-			dir = open_beneath(u->dir, path,
-			    O_PATH | O_DIRECTORY, 0);
-		else
-			errno = ENOENT;
+	if (slash != NULL) {
+		/* mostly it is there already: one call then */
+		*slash = '\0';
+		dir = open_beneath(u->dir, path, O_PATH | O_DIRECTORY, 0);
+		*slash = '/';
+		if (dir != -1 || errno != ENOENT)
+			return (dir);
 	}
-	*slash = '/';
+	dir = fcntl(u->dir, F_DUPFD_CLOEXEC, 3);
+	for (; dir != -1 && (slash = strchr(p, '/')) != NULL; p = slash + 1) {
+		*slash = '\0';
+		dir = enter_dir(dir, p);
+		*slash = '/';
+	}
 	return (dir);
 }
 
@@ -229,11 +228,31 @@ put_link(struct unpacking *u, int dir, const char *name,
 	if (take(u, target, (size_t)rec->size) != 0)
 		return (-1);
 	target[rec->size] = '\0';
+	if (strlen(target) != rec->size)
+		return (failed(u, EPROTO, "the copy stream has a bad link"));
 	if (unlinkat(dir, name, 0) == -1 && errno != ENOENT)
 		return (failed(u, errno, rec->path));
 	if (symlinkat(target, dir, name) == -1)
 		return (failed(u, errno, rec->path));
 	return (0);
+}
+
+/* One that exists is fine; something else in its place is not. */
+static int
+put_dir(struct unpacking *u, int dir, const char *name,
+    const struct record *rec)
+{
+	struct stat st;
+
+	if (rec->size != 0)
+		return (failed(u, EPROTO, "the copy stream is malformed"));
+	if (mkdirat(dir, name, 0755) == 0)
+		return (0);
+	if (errno != EEXIST ||
+	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
+		return (failed(u, errno, rec->path));
+	return (S_ISDIR(st.st_mode) ? 0 :
+	    failed(u, ENOTDIR, rec->path));
 }
 
 static int
@@ -242,7 +261,8 @@ put_record(struct unpacking *u, struct record *rec)
 	const char *name = u->name;
 	int dir, r = 0;
 
-	if (u->one && rec->type != SBX_COPY_T_FILE)
+	if (u->one && (rec->type != SBX_COPY_T_FILE || u->r.files > 1 ||
+	    strchr(rec->path, '/') != NULL))
 		return (failed(u, EPROTO, "not one file"));
 	if (u->one)
 		dir = fcntl(u->dir, F_DUPFD_CLOEXEC, 3);
@@ -256,8 +276,8 @@ put_record(struct unpacking *u, struct record *rec)
 		r = put_file(u, dir, name, rec);
 	else if (rec->type == SBX_COPY_T_LINK)
 		r = put_link(u, dir, name, rec);
-	else if (mkdirat(dir, name, 0755) == -1 && errno != EEXIST)
-		r = failed(u, errno, rec->path);
+	else
+		r = put_dir(u, dir, name, rec);
 	if (u->one && r == 0) {
 		size_t n = strlen(u->r.final_path);
 
