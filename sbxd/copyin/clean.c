@@ -164,6 +164,9 @@ keep(struct parser *g)
 	drop_user_info(g->value, &g->value_len);
 	if (!key_kept(g) || is_secret(g->value, g->value_len))
 		return;
+	/* submodule.NAME.update, for one, may be a command */
+	if (g->value_len > 0 && g->value[0] == '!')
+		return;
 	if (g->header_due) {
 		(void)sbx_buf_printf(g->out, "[%s", g->section);
 		if (g->has_sub) {

@@ -17,6 +17,7 @@ struct copyin {
 	int root;		/* the caller's directory */
 	char root_path[PATH_MAX]; /* where that is on the host, or "" */
 	int src;		/* the source below it; FILE: as root */
+	const char *src_path;	/* where that is below root; FILE: "" */
 	int out, report;
 	char *buf;		/* of SCAN_MAX + 1, one file's content */
 	uint32_t files, refused;
@@ -59,7 +60,7 @@ const char *open_why(int error);
 int clean_git_config(const char *text, size_t len, struct sbx_buf *b);
 
 /* --- refuse.c --------------------------------------------------------------------------- */
-/* Why a file is refused as a secret, or NULL.  path: in the source.  text:
+/* Why a file is refused as a secret, or NULL.  path: below the root.  text:
  * its content; NULL when it is too large to look into. */
 const char *refuse_file(const char *path, const char *text, size_t len);
 /* The same for a file of .git that git wrote itself. */

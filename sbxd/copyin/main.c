@@ -99,6 +99,7 @@ run(struct copyin *c, const struct sbx_copyin_start *q, int list_fd)
 		c->src = open_below(c->root, source, O_RDONLY | O_DIRECTORY);
 		if (c->src == -1)
 			return (copy_fail(c, errno, "%s", open_why(errno)));
+		c->src_path = source;
 		r = q->mode == SBX_COPY_NAMES ? walk_names(c) :
 		    walk_list(c, list_fd);
 	}
@@ -161,6 +162,7 @@ main(int argc, char **argv)
 	c->out = sbx_steal_fd(&chan.in->fds[2]);
 	c->report = sbx_steal_fd(&chan.in->fds[3]);
 	c->src = c->root;
+	c->src_path = "";
 	c->buf = sbx_xcalloc(1, SCAN_MAX + 1);
 	name_root(c);
 	enter(&chan.in->m.copyin_start, &chan, c->root, debug);

@@ -99,7 +99,7 @@ is_when(enum when when, const char *text, size_t len)
 const char *
 refuse_file(const char *path, const char *text, size_t len)
 {
-	char whole[SBX_COPY_MAX_PATH + 3];
+	char whole[2 * SBX_COPY_MAX_PATH + 3];
 	const char *slash = strrchr(path, '/');
 	const char *name = slash != NULL ? slash + 1 : path;
 

@@ -145,11 +145,18 @@ read_small(struct copyin *c, int fd)
 	return ((ssize_t)got);
 }
 
+/* Judged by its whole path below the root: a source may be within .ssh. */
 static const char *
-refused(const char *path, enum look look, const char *text, size_t len)
+refused(const struct copyin *c, const char *path, enum look look,
+    const char *text, size_t len)
 {
-	if (look == LOOK_ALL)
-		return (refuse_file(path, text, len));
+	char whole[2 * SBX_COPY_MAX_PATH + 2];
+
+	if (look == LOOK_ALL) {
+		(void)snprintf(whole, sizeof(whole), "%s/%s", c->src_path,
+		    path);
+		return (refuse_file(whole, text, len));
+	}
 	return (look == LOOK_GIT && text != NULL ?
 	    refuse_git_file(text, len) : NULL);
 }
@@ -167,7 +174,7 @@ copy_open_file(struct copyin *c, int fd, const struct stat *st,
 	ssize_t got;
 
 	if (st->st_size > (off_t)SCAN_MAX || look == LOOK_NONE) {
-		why = refused(path, look, NULL, 0);
+		why = refused(c, path, look, NULL, 0);
 		if (why == NULL)
 			return (out_file(c, fd, st->st_mode, name,
 			    (uint64_t)st->st_size));
@@ -179,7 +186,7 @@ copy_open_file(struct copyin *c, int fd, const struct stat *st,
 		return (copy_fail(c, EAGAIN, "a file grew while it was read: "
 		    "try again"));
 	why = got < 0 ? "skipped: it cannot be read" :
-	    refused(path, look, c->buf, (size_t)got);
+	    refused(c, path, look, c->buf, (size_t)got);
 	if (why != NULL) {
 		copy_report(c, why, path);
 		return (0);
@@ -284,12 +291,27 @@ base(const char *path)
 	return (slash != NULL ? slash + 1 : path);
 }
 
+/* What of .git a listing is made from: tracked names, and those that this
+ * clone alone ignores.  Absent in a new repository: nothing is lost. */
+static int
+copy_git_lists(struct copyin *c)
+{
+	static const char *const lists[] = { ".git/index",
+		".git/info/exclude" };
+	struct stat st;
+	int r = out_record(c, SBX_COPY_T_DIR, 0, ".git", NULL, 0);
+
+	for (size_t i = 0; r == 0 && i < SBX_NELEM(lists); i++)
+		if (fstatat(c->src, lists[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+			r = copy_path(c, lists[i], LOOK_NONE);
+	return (r);
+}
+
 /* NAMES: every name, but content only for what git needs to list them. */
 static int
 visit_name(struct copyin *c, const char *path, bool is_dir)
 {
 	const char *name = base(path);
-	struct stat st;
 
 	if (strcmp(name, ".git") == 0) {
 		if (name != path)
@@ -297,14 +319,7 @@ visit_name(struct copyin *c, const char *path, bool is_dir)
 		if (!is_dir)		/* a linked work tree: git will say */
 			return (out_record(c, SBX_COPY_T_FILE, 0, path, NULL,
 			    0));
-		if (out_record(c, SBX_COPY_T_DIR, 0, path, NULL, 0) != 0)
-			return (-1);
-		/* absent in a new or unusual repository: nothing is lost */
-		if (fstatat(c->src, ".git/index", &st, AT_SYMLINK_NOFOLLOW) ==
-		    0 &&
-		    copy_path(c, ".git/index", LOOK_NONE) != 0)
-			return (-1);
-		return (1);
+		return (copy_git_lists(c) == 0 ? 1 : -1);
 	}
 	if (is_dir)
 		return (out_record(c, SBX_COPY_T_DIR, 0, path, NULL, 0));
