@@ -83,5 +83,7 @@ TESTS += tests/regress/test_recorder.py
 EXTRA_DIST += tests/regress/test_recorder.py
 
 # copies from the host, with the test as monitor and reader
-TESTS += tests/regress/test_copyin.py
-EXTRA_DIST += tests/regress/test_copyin.py
+TESTS += tests/regress/test_copyin.py tests/regress/test_copyin_edges.py \
+	tests/regress/test_unpack.py
+EXTRA_DIST += tests/regress/test_copyin.py \
+	tests/regress/test_copyin_edges.py tests/regress/test_unpack.py
