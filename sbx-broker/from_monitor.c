@@ -2,9 +2,9 @@
 
 #include "sbx-broker/broker.h"
 
-#include <event2/event.h>
-
 #include "common/base/log.h"
+
+#include <event2/event.h>
 
 static int
 on_ping(struct sbx_peer *p, struct sbx_in *in)

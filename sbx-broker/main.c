@@ -9,15 +9,14 @@
  * Calls beyond those of a caged loop: mlock, mlock2, munlock.
  */
 
-#include "config.h"
-#include "sbx-broker/broker.h"
-
-#include <event2/event.h>
-
 #include "common/base/log.h"
 #include "common/privs/privs.h"
 #include "common/privs/start.h"
 #include "common/proto/hello.h"
+#include "config.h"
+#include "sbx-broker/broker.h"
+
+#include <event2/event.h>
 
 static const uint16_t start_types[] = { SBX_MSG_BROKER_START, 0 };
 static const struct sbx_accepts start_list = {

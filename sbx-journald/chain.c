@@ -1,12 +1,12 @@
 #include "sbx-journald/journald.h"
 
+#include "common/base/json.h"
+#include "common/base/mask.h"
+
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-#include "common/base/json.h"
-#include "common/base/mask.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 #define KEY_MAX 64

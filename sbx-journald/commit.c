@@ -1,5 +1,7 @@
 #include "sbx-journald/journald.h"
 
+#include "common/base/log.h"
+
 #include <errno.h>
 #include <event2/event.h>
 #include <inttypes.h>
@@ -7,8 +9,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "common/base/log.h"
 
 /*
  * Records of one turn of the loop form a batch: the commit event has a lower

@@ -1,9 +1,9 @@
 #include "sbx-journald/line.h"
 
+#include "common/base/json.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include "common/base/json.h"
 
 void
 journal_hex(const uint8_t hash[JOURNAL_HASH],

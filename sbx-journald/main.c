@@ -11,16 +11,15 @@
  * outside of its directory, or shorten, rename or remove one inside.
  */
 
+#include "common/base/log.h"
+#include "common/privs/privs.h"
+#include "common/privs/start.h"
+#include "common/proto/hello.h"
 #include "config.h"
 #include "sbx-journald/journald.h"
 
 #include <event2/event.h>
 #include <string.h>
-
-#include "common/base/log.h"
-#include "common/privs/privs.h"
-#include "common/privs/start.h"
-#include "common/proto/hello.h"
 
 /* Bounds of what JOURNALD_START may ask for. */
 #define ROTATE_MIN (16u << 10)

@@ -1,10 +1,10 @@
 #include "sbx-journald/reader.h"
 
+#include "common/base/json.h"
+
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <string.h>
-
-#include "common/base/json.h"
 
 /* The members of a record, in their order. */
 static const struct member {

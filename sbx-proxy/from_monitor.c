@@ -2,11 +2,10 @@
 
 #include "sbx-proxy/proxy.h"
 
-#include <event2/event.h>
-
-#include <stdio.h>
-
 #include "common/base/log.h"
+
+#include <event2/event.h>
+#include <stdio.h>
 
 static int
 on_ping(struct sbx_peer *p, struct sbx_in *in)

@@ -2,11 +2,10 @@
 
 #include "sbx-proxy/proxy.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #ifndef SO_NETNS_COOKIE

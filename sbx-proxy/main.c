@@ -12,15 +12,14 @@
  * listen, accept4, getsockname, getpeername, setsockopt, splice.
  */
 
-#include "config.h"
-#include "sbx-proxy/proxy.h"
-
-#include <event2/event.h>
-
 #include "common/base/log.h"
 #include "common/privs/privs.h"
 #include "common/privs/start.h"
 #include "common/proto/hello.h"
+#include "config.h"
+#include "sbx-proxy/proxy.h"
+
+#include <event2/event.h>
 
 static const uint16_t start_types[] = { SBX_MSG_PROXY_START, 0 };
 static const struct sbx_accepts start_list = {

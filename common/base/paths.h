@@ -6,10 +6,10 @@
  * Source: XDG Base Directory Specification 0.8; file-hierarchy(7).
  */
 
+#include "common/base/base.h"
+
 #include <limits.h>
 #include <sys/types.h>
-
-#include "common/base/base.h"
 
 #define SBX_MAX_SLOTS 32	/* suite-0 is the daemon's, 1..31 private ones */
 

@@ -8,23 +8,22 @@
 #include "common/base/limits.h"
 #include "common/privs/row.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
 #include <linux/openat2.h>
 #include <linux/seccomp.h>
+#include <pwd.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
-#include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #define NOBODY 65534

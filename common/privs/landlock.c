@@ -6,11 +6,10 @@
 
 #include "common/privs/row.h"
 
-#include <linux/landlock.h>
-#include <sys/syscall.h>
-
 #include <errno.h>
+#include <linux/landlock.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* The attribute as of ABI 6; older kernels take a shorter one. */

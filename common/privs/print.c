@@ -3,9 +3,8 @@
 #include "common/privs/row.h"
 
 #include <linux/landlock.h>
-#include <sys/capability.h>
-
 #include <string.h>
+#include <sys/capability.h>
 
 static const struct {
 	uint64_t bit;

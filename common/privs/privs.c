@@ -7,11 +7,6 @@
 
 #include "common/privs/row.h"
 
-#include <sys/capability.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -19,6 +14,10 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/capability.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -5,10 +5,10 @@
  * Who may do what, as one const table, and the only code that drops.
  */
 
-#include <sys/types.h>
-
 #include "common/base/base.h"
 #include "common/proto/proto.h"
+
+#include <sys/types.h>
 
 /* Used above the floor; reported in HELLO and logged at each start. */
 enum sbx_privs_feature {

@@ -6,11 +6,11 @@
  * that work on one.  Private to common/privs and its tests.
  */
 
+#include "common/privs/privs.h"
+
 #include <linux/filter.h>
 #include <sys/resource.h>
 #include <sys/types.h>
-
-#include "common/privs/privs.h"
 
 /* Whose ids the process runs under when it was started by root. */
 enum sbx_privs_ids {

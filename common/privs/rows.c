@@ -5,10 +5,9 @@
 
 #include "common/privs/row.h"
 
+#include <errno.h>
 #include <linux/capability.h>
 #include <linux/landlock.h>
-
-#include <errno.h>
 #include <string.h>
 
 #ifdef HAVE_CONFIG_H

@@ -7,10 +7,9 @@
 
 #include "common/privs/row.h"
 
-#include <sys/mman.h>
-
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #ifndef MFD_NOEXEC_SEAL

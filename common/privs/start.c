@@ -1,9 +1,9 @@
 #include "common/privs/start.h"
 
-#include <string.h>
-
 #include "common/base/log.h"
 #include "common/privs/privs.h"
+
+#include <string.h>
 
 #define CHANNEL_FD 3		/* where the starter puts it */
 /* The monitor sends it in the same turn in which it has the program started;

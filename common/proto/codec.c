@@ -5,9 +5,9 @@
 
 #include "common/proto/proto.h"
 
-#include <string.h>
-
 #include "common/proto/wire.h"
+
+#include <string.h>
 
 /* --- what the declarations promise, checked by the compiler ---------------- */
 

@@ -1,8 +1,8 @@
 #include "common/proto/hello.h"
 
-#include <unistd.h>
-
 #include "common/base/log.h"
+
+#include <unistd.h>
 
 static void
 hello_log(void *arg, enum sbx_log_level level, const char *text)

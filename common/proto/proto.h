@@ -5,10 +5,10 @@
  * The messages of msgs.def as C: processes, numbers, structs, codecs, tables.
  */
 
+#include "common/base/base.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#include "common/base/base.h"
 
 #define SBX_PROTO_VERSION 1
 #define SBX_HDR_BYTES 12	/* u32 length, u16 type, u16 version, u32 id */
