@@ -58,8 +58,8 @@ test_proxy_SOURCES = tests/regress/test_proxy.c tests/regress/daemon.h \
 	tests/privs/users.h tests/tap.h
 test_proxy_CPPFLAGS = $(AM_CPPFLAGS)
 test_proxy_LDADD = libsbx.a
-TESTS += tests/regress/test_sbxd_suite.py
-EXTRA_DIST += tests/regress/test_sbxd_suite.py
+TESTS += tests/regress/test_sbxd_suite.py tests/regress/test_cli.py
+EXTRA_DIST += tests/regress/test_sbxd_suite.py tests/regress/test_cli.py
 
 # the front among a monitor and clients in python
 FRONT_TESTS = tests/regress/test_front_calls.py \

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""The command line beside a private suite: what it prints, how it exits."""
+import os
+import sys
+
+sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
+import mcp  # noqa: E402
+
+ok = None
+
+
+def usage(s):
+    for words in (["ps", "-x"], ["ps", "more"], ["mcp", "-h"], ["exec"],
+                  ["exec", "-y"], ["stop"], ["clean", "more"],
+                  ["doctor", "more"]):
+        r = s.sbx(*words)
+        ok(r.returncode == 1 and r.stdout == "" and
+           f"usage: sbx {words[0]}" in r.stderr,
+           f"a wrong call prints the usage: {' '.join(words)}", r)
+    for words in (["-h"], ["--help"], ["help"]):
+        r = s.sbx(*words)
+        ok(r.returncode == 0 and "journal" in r.stdout,
+           f"{words[0]} prints all commands", r)
+    ok(s.sbx("--version").stdout == s.sbx("version").stdout != "",
+       "--version is version")
+    r = s.sbx("bogus")
+    ok(r.returncode == 1 and "'bogus'" in r.stderr, "no such command", r)
+
+
+def sandboxes(s, box):
+    rows = [line.split() for line in s.sbx("ps").stdout.splitlines()]
+    ok(len(rows) == 2 and rows[1][:4] == [box, "cli", "host", "running"],
+       "ps shows id, name, image and state", rows)
+    for who in (box, box[:5], "cli"):
+        r = s.sbx("exec", who, "--", "sh", "-c", "echo out; exit 7")
+        ok((r.returncode, r.stdout) == (7, "out\n"),
+           "exec by id, by its beginning, by name", r)
+    r = s.sbx("exec", "-t", "1", "cli", "--", "sleep", "9")
+    ok(r.returncode == 124, "exec ends at its timeout as timeout(1) does", r)
+    r = s.sbx("exec", "none", "--", "true")
+    ok(r.returncode == 1 and "'none'" in r.stderr, "no such sandbox", r)
+    r = s.sbx("stop", "cli")
+    ok((r.returncode, r.stdout) == (0, box + "\n"), "stop by name", r)
+
+
+def journal(s, box):
+    def count(*words):
+        r = s.sbx("journal", "show", "-o", "exec", *words)
+        return len(r.stdout.splitlines()) if r.returncode == 0 else r.stderr
+
+    total = count()
+    ok(total > 3, "show -o: one operation", total)
+    for since, n in (("1h", total), ("2020", total), ("2020-01-01T00:00",
+                     total), ("2999-01-01", 0), ("1d", total)):
+        ok(count("-s", since) == n, f"show -s {since}", count("-s", since))
+    for since in ("bogus", "", "1", "h", "1x", "-1h", "202", "1h "):
+        ok("ago" in str(count("-s", since)), f"not a time: '{since}'")
+    ok(count("-c", box) == count("-c", box[:4]) == total, "show -c id")
+    for words in (["-c", "cli"], ["-c", box + "0"], ["-r", box]):
+        ok("not the id" in str(count(*words)), "not an id", words)
+    r = s.sbx("-s", "9", "journal", "verify")
+    ok(r.returncode == 2 and "failed" not in r.stderr,
+       "verify: a journal that is not there is not one that failed", r)
+    ok(s.sbx("journal", "verify").returncode == 0, "verify")
+
+
+def main():
+    global ok
+    tap = mcp.Tap()
+    ok = tap.ok
+    with mcp.Suite() as s:
+        box = s.call("sandbox_initialize", name="cli")["container_id"]
+        usage(s)
+        sandboxes(s, box)
+        journal(s, box)
+        r = s.sbx("doctor")
+        ok(r.returncode == 0 and "is running" in r.stdout, "doctor", r)
+    sys.exit(tap.done())
+
+
+main()
