@@ -3,10 +3,10 @@
 
 /* The command line's own: its environment, and a client of a suite. */
 
+#include "common/base/paths.h"
+
 #include <json-c/json.h>
 #include <sys/types.h>
-
-#include "common/base/paths.h"
 
 struct cli {
 	struct sbx_paths paths;

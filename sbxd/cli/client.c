@@ -1,3 +1,8 @@
+#include "common/base/json.h"
+#include "common/base/limits.h"
+#include "config.h"
+#include "sbxd/cli/cli.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -5,11 +10,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include "common/base/json.h"
-#include "common/base/limits.h"
-#include "config.h"
-#include "sbxd/cli/cli.h"
 
 /* Each request carries its revision, so a connection has no state to make
  * first.  Source: MCP revision 2026-07-28, _meta. */

@@ -1,4 +1,6 @@
 /* clean: stop all sandboxes, remove what dead suites left on the disk */
+#include "sbxd/cli/cli.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -8,8 +10,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "sbxd/cli/cli.h"
 
 #define CLEAN_FDS 32
 #define CLEAN_PASSES 64

@@ -1,4 +1,6 @@
 /* doctor: each prerequisite, found or not, with the mend */
+#include "sbxd/cli/cli.h"
+
 #include <errno.h>
 #include <pwd.h>
 #include <spawn.h>
@@ -6,8 +8,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "sbxd/cli/cli.h"
 
 extern char **environ;
 

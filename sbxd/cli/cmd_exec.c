@@ -1,11 +1,11 @@
 /* exec: one command, its whole stored output, its exit status */
+#include "common/base/limits.h"
+#include "sbxd/cli/cli.h"
+
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "common/base/limits.h"
-#include "sbxd/cli/cli.h"
 
 #define CALL_TIMEOUT_MS 60000	/* no tool takes longer than 45 s */
 #define PAGE_LINES 2000

@@ -1,13 +1,13 @@
 #include "sbxd/cli/cmd_journal.h"
 
+#include "sbx-journald/reader.h"
+
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "sbx-journald/reader.h"
 
 enum { EXIT_OK = 0, EXIT_USAGE = 1, EXIT_FATAL = 2, EXIT_UNTRUE = 4 };
 

@@ -1,4 +1,6 @@
 /* mcp: a bridge to the running daemon, or a private suite */
+#include "sbxd/cli/cli.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
@@ -7,8 +9,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#include "sbxd/cli/cli.h"
 
 /*
  * The client's first bytes, with the directory below which its copy tools may

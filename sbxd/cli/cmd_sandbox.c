@@ -1,9 +1,9 @@
 /* ps, stop, and how a command finds the sandbox it was told */
+#include "sbxd/cli/cli.h"
+
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "sbxd/cli/cli.h"
 
 #define LIST_TIMEOUT_MS 15000
 

@@ -6,6 +6,10 @@
  * journal's files with that user's rights, or becomes a private suite (mcp).
  * Nobody talks to it.  It must never be able to do what its caller may not.
  */
+#include "config.h"
+#include "sbxd/cli/cli.h"
+#include "sbxd/cli/cmd_journal.h"
+
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
@@ -13,10 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "config.h"
-#include "sbxd/cli/cli.h"
-#include "sbxd/cli/cmd_journal.h"
 
 static int cmd_journal_slot(struct cli *, int, char **);
 static int cmd_version(struct cli *, int, char **);

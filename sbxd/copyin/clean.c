@@ -4,12 +4,12 @@
  * what was understood: so nothing passes that git would read in another way.
  * Source: git-config(1), "Syntax".
  */
+#include "common/base/mask.h"
+#include "sbxd/copyin/copyin.h"
+
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
-
-#include "common/base/mask.h"
-#include "sbxd/copyin/copyin.h"
 
 #define PART_MAX 8192	/* a subsection or a value; longer ones are dropped */
 

@@ -3,12 +3,12 @@
 
 /* One copy: a directory in, a stream out, a report beside it. */
 
-#include <limits.h>
-#include <sys/stat.h>
-
 #include "common/base/limits.h"
 #include "common/proto/copystream.h"
 #include "common/proto/proto.h"
+
+#include <limits.h>
+#include <sys/stat.h>
 
 #define SCAN_MAX (1u << 20)	/* files up to this are looked into */
 #define REPORT_MAX (1u << 20)	/* then paths are only counted */

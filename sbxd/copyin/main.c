@@ -8,18 +8,18 @@
  * write anywhere, open a socket or execute anything.  A source tree may be
  * hostile, and may change under it.
  */
+#include "common/base/log.h"
+#include "common/privs/privs.h"
+#include "common/proto/accepts.h"
+#include "config.h"
+#include "sbxd/copyin/copyin.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "common/base/log.h"
-#include "common/privs/privs.h"
-#include "common/proto/accepts.h"
-#include "config.h"
-#include "sbxd/copyin/copyin.h"
 
 #define CHANNEL_FD 3
 #define START_TIMEOUT_MS 10000

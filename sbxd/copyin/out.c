@@ -1,9 +1,9 @@
+#include "sbxd/copyin/copyin.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "sbxd/copyin/copyin.h"
 
 static void
 be(uint8_t *p, uint64_t v, size_t n)

@@ -3,11 +3,11 @@
  * sandbox, which has no network; what it catches by mistake is named, and can
  * be copied after renaming it.
  */
-#include <fnmatch.h>
-#include <string.h>
-
 #include "common/base/mask.h"
 #include "sbxd/copyin/copyin.h"
+
+#include <fnmatch.h>
+#include <string.h>
 
 enum when {
 	WHEN_ALWAYS,

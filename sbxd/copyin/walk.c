@@ -1,3 +1,5 @@
+#include "sbxd/copyin/copyin.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -7,8 +9,6 @@
 #include <strings.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "sbxd/copyin/copyin.h"
 
 /* How a file is looked into before it is copied. */
 enum look {

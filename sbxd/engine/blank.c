@@ -3,6 +3,8 @@
  * of image `host`, so one is kept built, up to what its id is needed for; no
  * guest was ever in it.
  */
+#include "sbxd/engine/engine.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,8 +12,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "sbxd/engine/engine.h"
 
 #define AHEAD "ahead"		/* its scratch */
 #define MAX_FAILED 3		/* in a row; then each says itself why */

@@ -4,6 +4,8 @@
  * engine's; the host is changed nowhere.  Any step that fails ends it, with
  * the step's name.
  */
+#include "sbxd/engine/engine.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +23,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "sbxd/engine/engine.h"
 
 /* sys/mount.h and linux/mount.h of this libc contradict each other. */
 int mount(const char *, const char *, const char *, unsigned long,

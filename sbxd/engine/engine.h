@@ -3,12 +3,12 @@
 
 /* What the engine holds: one struct, passed down. */
 
-#include <sys/queue.h>
-#include <sys/types.h>
-
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/proto/peer.h"
+
+#include <sys/queue.h>
+#include <sys/types.h>
 
 struct event;
 struct event_base;

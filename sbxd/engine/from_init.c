@@ -3,9 +3,9 @@
  * guests, so it is taken for hostile: everything is looked up among the
  * things of this one sandbox, and a violation ends this one sandbox.
  */
-#include <string.h>
-
 #include "sbxd/engine/engine.h"
+
+#include <string.h>
 
 /* States of the channel */
 enum { INIT_NEW, INIT_UP };

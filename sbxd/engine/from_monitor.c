@@ -2,12 +2,12 @@
  * What the monitor may ask.  It is trusted to have decided who may; ids and
  * names are still checked for their form, since paths are made of them.
  */
+#include "sbxd/engine/engine.h"
+
 #include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "sbxd/engine/engine.h"
 
 static int
 on_ping(struct sbx_peer *p, struct sbx_in *in)

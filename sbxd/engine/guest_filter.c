@@ -5,6 +5,8 @@
  * back.  ptrace stays: debuggers work among guests, and neither PID 1 nor the
  * supervisors of runs are dumpable.
  */
+#include "sbxd/engine/engine.h"
+
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
@@ -15,8 +17,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "sbxd/engine/engine.h"
 
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | \
     CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)

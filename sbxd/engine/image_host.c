@@ -5,6 +5,8 @@
  * The skeleton is the lowest layer of every sandbox's overlay: directories to
  * mount on, links as the host has them, and generated files.
  */
+#include "sbxd/engine/engine.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "sbxd/engine/engine.h"
 
 #define COPY_MAX (4u << 20)
 

@@ -1,10 +1,10 @@
+#include "sbxd/engine/engine.h"
+
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "sbxd/engine/engine.h"
 
 #define CHAINS 256
 static LIST_HEAD(job_chain, job) chains[CHAINS];

@@ -13,6 +13,12 @@
  * it keeps are worth something only in there, and there is no device but lo.
  * It has no allowlist of calls, since guests inherit its filter.
  */
+#include "common/privs/privs.h"
+#include "common/privs/start.h"
+#include "common/proto/hello.h"
+#include "config.h"
+#include "sbxd/engine/engine.h"
+
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -21,12 +27,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "common/privs/privs.h"
-#include "common/privs/start.h"
-#include "common/proto/hello.h"
-#include "config.h"
-#include "sbxd/engine/engine.h"
 
 #define DELETE_MS 400ull
 

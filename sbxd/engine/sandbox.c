@@ -1,3 +1,5 @@
+#include "sbxd/engine/engine.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
@@ -10,8 +12,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "sbxd/engine/engine.h"
 
 /* What every command of a sandbox finds, beside what its caller adds. */
 static const char *const guest_env[] = {

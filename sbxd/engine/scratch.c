@@ -1,4 +1,6 @@
 /* The scratch directory: one directory a sandbox, its upper layer. */
+#include "sbxd/engine/engine.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +11,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "sbxd/engine/engine.h"
 
 #define TRASH "trash"		/* what is being deleted */
 #define SPARE "spare."		/* made ahead */

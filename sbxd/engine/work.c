@@ -3,6 +3,8 @@
  * outside, by change times that no guest can set.  A guest could only make
  * work of its own look old by not doing it.
  */
+#include "sbxd/engine/engine.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "sbxd/engine/engine.h"
 
 #define MAX_ENTRIES 100000
 #define MAX_NS 150000000ull	/* the asker's caller has 200 ms in all */

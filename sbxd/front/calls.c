@@ -1,12 +1,12 @@
 #include "sbxd/front/calls.h"
 
-#include <inttypes.h>
-#include <json-c/json.h>
-#include <string.h>
-
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "sbxd/front/reply.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <string.h>
 
 #define PROGRESS_NS UINT64_C(250000000)	/* at most four a second */
 

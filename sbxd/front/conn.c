@@ -1,14 +1,14 @@
 #include "sbxd/front/conn.h"
 
+#include "common/base/log.h"
+#include "sbxd/front/calls.h"
+#include "sbxd/front/reply.h"
+
 #include <event2/event.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "common/base/log.h"
-#include "sbxd/front/calls.h"
-#include "sbxd/front/reply.h"
 
 /*
  *	accept ---> AUTH ---> OPEN <---> PAUSED		stdio begins in OPEN

@@ -1,5 +1,9 @@
 #include "sbxd/front/conn.h"
 
+#include "common/base/log.h"
+#include "sbxd/front/reply.h"
+#include "sbxd/front/rpc.h"
+
 #include <errno.h>
 #include <event2/event.h>
 #include <string.h>
@@ -7,10 +11,6 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#include "common/base/log.h"
-#include "sbxd/front/reply.h"
-#include "sbxd/front/rpc.h"
 
 #define TTY_CHUNK 512	/* a ready terminal takes that without waiting */
 #define KEEP_BYTES (256u << 10)	/* an idle connection keeps no more */

@@ -1,8 +1,9 @@
+#include "sbxd/front/calls.h"
+
+#include "sbxd/front/conn.h"
+
 #include <event2/event.h>
 #include <stdio.h>
-
-#include "sbxd/front/calls.h"
-#include "sbxd/front/conn.h"
 
 static int
 on_ping(struct sbx_peer *p, struct sbx_in *in)

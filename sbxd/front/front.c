@@ -1,12 +1,12 @@
 #include "sbxd/front/front.h"
 
-#include <event2/event.h>
-#include <json-c/json.h>
-#include <string.h>
-
 #include "common/base/log.h"
 #include "sbxd/front/conn.h"
 #include "sbxd/front/methods_tools.h"
+
+#include <event2/event.h>
+#include <json-c/json.h>
+#include <string.h>
 
 #define TOOLS_MAX (1u << 20)	/* text of our own tables */
 

@@ -1,11 +1,11 @@
+#include "common/base/log.h"
+#include "sbxd/front/conn.h"
+
 #include <errno.h>
 #include <event2/event.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "common/base/log.h"
-#include "sbxd/front/conn.h"
 
 #define ACCEPT_BATCH 16
 #define FULL_NS UINT64_C(60000000000) /* then it is said again */

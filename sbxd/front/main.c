@@ -13,18 +13,17 @@
  * is is found by the monitor, and a handle is all that it has of it.
  */
 
+#include "common/base/log.h"
+#include "common/privs/privs.h"
+#include "common/privs/start.h"
+#include "common/proto/hello.h"
 #include "config.h"
+#include "sbxd/front/front.h"
 
 #include <event2/event.h>
 #include <json-c/json.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "common/base/log.h"
-#include "common/privs/privs.h"
-#include "common/privs/start.h"
-#include "common/proto/hello.h"
-#include "sbxd/front/front.h"
 
 #define FLUSH_MS 200
 

@@ -1,12 +1,12 @@
 #include "sbxd/front/methods.h"
 
-#include <json-c/json.h>
-#include <string.h>
-
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "sbxd/front/calls.h"
 #include "sbxd/front/reply.h"
+
+#include <json-c/json.h>
+#include <string.h>
 
 #define DISCOVER_TTL_MS 3600000u	/* it changes with the program only */
 

@@ -1,11 +1,11 @@
 #include "sbxd/front/methods.h"
 
-#include <json-c/json.h>
-#include <string.h>
-
 #include "common/base/json.h"
 #include "sbxd/front/calls.h"
 #include "sbxd/front/reply.h"
+
+#include <json-c/json.h>
+#include <string.h>
 
 /*
  * The outputs of runs as resources.  Reading and listing is a worker's work,

@@ -1,15 +1,15 @@
 #include "sbxd/front/methods_tools.h"
 
-#include <json-c/json.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "sbxd/front/calls.h"
 #include "sbxd/front/methods.h"
 #include "sbxd/front/reply.h"
 #include "sbxd/front/tools/tools.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
 
 #define LIST_TTL_MS 3600000u	/* it changes with the program only */
 #define NAME_MAX_BYTES 64	/* CALL.tool and CALL.container */

@@ -1,9 +1,9 @@
 #ifndef SBX_FRONT_METHODS_TOOLS_H
 #define SBX_FRONT_METHODS_TOOLS_H
 
-#include <stdint.h>
-
 #include "common/base/base.h"
+
+#include <stdint.h>
 
 /* The bit of a profile's name ("" is SBX_PROFILE_ALL).  0, SBX_E_NOENT. */
 int profile_find(const char *name, uint8_t *ret_profile);

@@ -1,3 +1,4 @@
+#include "common/base/json.h"
 #include "config.h"
 #include "sbxd/front/reply.h"
 
@@ -5,8 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "common/base/json.h"
 
 /* The appends below cannot be checked one by one: the buffer remembers that
  * one did not fit, and conn_send() ends the connection then. */

@@ -1,8 +1,8 @@
 #include "sbxd/front/revs.h"
 
-#include <string.h>
-
 #include "sbxd/front/methods.h"
+
+#include <string.h>
 
 #define HAS(method) (UINT32_C(1) << METHOD_##method)
 #define LEGACY (HAS(INITIALIZE) | HAS(INITIALIZED) | HAS(CANCELLED) | \

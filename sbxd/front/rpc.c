@@ -1,13 +1,13 @@
 #include "sbxd/front/rpc.h"
 
-#include <inttypes.h>
-#include <json-c/json.h>
-#include <string.h>
-
 #include "common/base/json.h"
 #include "sbxd/front/calls.h"
 #include "sbxd/front/conn.h"
 #include "sbxd/front/reply.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <string.h>
 
 #define META_VERSION "io.modelcontextprotocol/protocolVersion"
 #define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"

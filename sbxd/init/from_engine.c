@@ -1,9 +1,9 @@
 /* What the engine may ask of PID 1. */
+#include "sbxd/init/init.h"
+
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "sbxd/init/init.h"
 
 static const uint16_t types[] = { SBX_MSG_INIT_START, SBX_MSG_INIT_EXEC,
 	SBX_MSG_INIT_KILL, SBX_MSG_INIT_UNPACK, 0 };

@@ -3,11 +3,11 @@
 
 /* What PID 1 of a sandbox holds: one struct, passed down. */
 
-#include <sys/types.h>
-
 #include "common/base/limits.h"
 #include "common/proto/accepts.h"
 #include "common/proto/wire.h"
+
+#include <sys/types.h>
 
 #define INIT_FD 3		/* the channel to the engine */
 #define MAX_UNPACKS 4

@@ -2,14 +2,14 @@
  * Killing whole trees.  PID 1's /proc was mounted for it and no guest can
  * mount over it, so what it shows is what there is.
  */
+#include "sbxd/init/init.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "sbxd/init/init.h"
 
 #define MAX_PROCS 4096		/* far above RLIMIT_NPROC of a sandbox */
 #define STOP_PASSES 32

@@ -9,6 +9,8 @@
  * dumpable, so none of them can look into it.  It must never be able to do
  * what a guest may not.
  */
+#include "sbxd/init/init.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,8 +19,6 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "sbxd/init/init.h"
 
 static struct init self;
 

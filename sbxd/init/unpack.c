@@ -3,6 +3,9 @@
  * hostile stream reaches what a guest reaches anyway.  Still, nothing is
  * written through a link, so that a copy lands where it was asked to.
  */
+#include "common/proto/copystream.h"
+#include "sbxd/init/init.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,9 +18,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "common/proto/copystream.h"
-#include "sbxd/init/init.h"
 
 struct result {
 	int32_t error;

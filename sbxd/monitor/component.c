@@ -1,13 +1,12 @@
 #include "sbxd/monitor/monitor.h"
 
+#include "config.h"
+
 #include <errno.h>
+#include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <event2/event.h>
-
-#include "config.h"
 
 /*
  * The programs that sbxd-starter runs for us: one row each, one channel each.

@@ -1,11 +1,11 @@
 #include "sbxd/monitor/monitor.h"
 
+#include "config.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "config.h"
 
 /*
  * The monitor's records.  It journals what it performs: start, then end.  A

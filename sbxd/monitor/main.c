@@ -14,9 +14,12 @@
  * Everything it needs from the file system is opened before the cage.
  */
 
+#include "common/privs/privs.h"
+#include "common/proto/accepts.h"
 #include "sbxd/monitor/monitor.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,11 +30,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <event2/event.h>
-
-#include "common/privs/privs.h"
-#include "common/proto/accepts.h"
 
 static struct monitor monitor;	/* the one mutable global of the process */
 

@@ -7,15 +7,15 @@
  * channel is looked up again by its id and its owner.
  */
 
-#include <sys/queue.h>
-#include <sys/types.h>
-
 #include "common/base/base.h"
 #include "common/base/conf.h"
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/paths.h"
 #include "common/proto/peer.h"
+
+#include <sys/queue.h>
+#include <sys/types.h>
 
 struct event;
 struct event_base;

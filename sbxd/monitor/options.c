@@ -1,5 +1,8 @@
 #include "sbxd/monitor/monitor.h"
 
+#include "common/base/paths.h"
+#include "config.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -7,9 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "common/base/paths.h"
-#include "config.h"
 
 /* Settings: command line, then SBX_*, then sbx.conf, then the default. */
 

@@ -1,11 +1,10 @@
 #include "sbxd/monitor/monitor.h"
 
+#include <event2/event.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <event2/event.h>
 
 /*
  * Runs: one command each.  The engine says when it ended, the recorder what

@@ -1,5 +1,7 @@
 #include "sbxd/monitor/monitor.h"
 
+#include "common/base/paths.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -12,8 +14,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include "common/base/paths.h"
 
 /*
  * Everything that needs a path, done once, before the cage: the slot, the

@@ -1,8 +1,7 @@
 #include "sbxd/monitor/monitor.h"
 
-#include <string.h>
-
 #include <event2/event.h>
+#include <string.h>
 
 /*
  * The orderly end, within a second: clients are told, sandboxes end, the last

@@ -1,10 +1,9 @@
 #include "sbxd/monitor/monitor.h"
 
+#include <event2/event.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <event2/event.h>
 
 /*
  * Workers: two fresh ones are kept ready; the first call binds one to its

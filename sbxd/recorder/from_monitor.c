@@ -1,9 +1,9 @@
 #include "sbxd/recorder/recorder.h"
 
+#include "common/base/log.h"
+
 #include <event2/event.h>
 #include <stdio.h>
-
-#include "common/base/log.h"
 
 /* Right after a start the engine's RUN_OPEN may be behind the questions. */
 #define EARLY_NS 2000000000ull

@@ -10,17 +10,16 @@
  * anything, or open a file outside of the store.
  */
 
+#include "common/base/log.h"
+#include "common/privs/privs.h"
+#include "common/privs/start.h"
+#include "common/proto/hello.h"
 #include "config.h"
 #include "sbxd/recorder/recorder.h"
 
 #include <event2/event.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "common/base/log.h"
-#include "common/privs/privs.h"
-#include "common/privs/start.h"
-#include "common/proto/hello.h"
 
 /* Bounds of what RECORDER_START may ask for. */
 #define RUN_CAP_MIN (32u << 10)

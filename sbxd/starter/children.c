@@ -2,9 +2,8 @@
 
 #include "sbxd/starter/starter.h"
 
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
+#include "common/base/log.h"
+#include "common/privs/privs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,10 +12,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
-
-#include "common/base/log.h"
-#include "common/privs/privs.h"
 
 /* What may be started at all.  `docker` as an engine is not among them: it
  * comes with a unit of its own, since its group is root in all but name. */

@@ -2,9 +2,9 @@
 
 #include "sbxd/starter/starter.h"
 
-#include <sys/socket.h>
-
 #include "common/base/log.h"
+
+#include <sys/socket.h>
 
 static const uint16_t types[] = {
 	SBX_MSG_START, SBX_MSG_START_KILL, SBX_MSG_PING, SBX_MSG_SHUTDOWN, 0,

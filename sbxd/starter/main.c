@@ -13,9 +13,10 @@
  * Calls beyond a plain loop: fork, execveat, waitpid, kill, signalfd4.
  */
 
+#include "common/base/log.h"
+#include "common/privs/privs.h"
+#include "config.h"
 #include "sbxd/starter/starter.h"
-
-#include <sys/signalfd.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,12 +25,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
-
-#include "common/base/log.h"
-#include "common/privs/privs.h"
-
-#include "config.h"
 
 static void
 to_monitor(void *arg, enum sbx_log_level level, const char *text)

@@ -7,17 +7,17 @@
 
 #include "sbxd/worker/args.h"
 
+#include "common/base/json.h"
+#include "common/base/limits.h"
+#include "sbxd/front/tools/tools.h"
+#include "sbxd/worker/result.h"
+
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <math.h>
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "common/base/json.h"
-#include "common/base/limits.h"
-#include "sbxd/front/tools/tools.h"
-#include "sbxd/worker/result.h"
 
 #define MAX_PROPS 32
 

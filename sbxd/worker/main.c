@@ -10,6 +10,14 @@
  * zygote.
  */
 
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/privs/privs.h"
+#include "common/proto/accepts.h"
+#include "common/proto/wire.h"
+#include "config.h"
+#include "sbxd/worker/worker.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,14 +26,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "common/base/limits.h"
-#include "common/base/log.h"
-#include "common/privs/privs.h"
-#include "common/proto/accepts.h"
-#include "common/proto/wire.h"
-#include "config.h"
-#include "sbxd/worker/worker.h"
 
 #define CONTROL_FD 3
 

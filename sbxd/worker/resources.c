@@ -4,13 +4,13 @@
  * Source: MCP revision 2025-06-18, server/resources.
  */
 
-#include <inttypes.h>
-#include <string.h>
-
 #include "common/base/limits.h"
 #include "sbxd/front/tools/tools.h"
 #include "sbxd/worker/output.h"
 #include "sbxd/worker/worker.h"
+
+#include <inttypes.h>
+#include <string.h>
 
 #define PREFIX "sbx://run/"
 #define PREFIX_LEN (sizeof(PREFIX) - 1)

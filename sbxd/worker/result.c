@@ -5,13 +5,13 @@
 
 #include "sbxd/worker/result.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "common/base/json.h"
 #include "common/base/limits.h"
 #include "common/base/mask.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #define MAX_DEPTH 8	/* of our own objects; the deepest has 4 */
 

@@ -10,9 +10,9 @@
  * array.
  */
 
-#include <stdarg.h>
-
 #include "common/base/base.h"
+
+#include <stdarg.h>
 
 struct result {
 	struct sbx_buf text;

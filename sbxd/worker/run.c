@@ -6,17 +6,17 @@
 
 #include "sbxd/worker/run.h"
 
+#include "common/base/limits.h"
+#include "sbxd/front/tools/tools.h"
+#include "sbxd/worker/output.h"
+#include "sbxd/worker/worker.h"
+
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-
-#include "common/base/limits.h"
-#include "sbxd/front/tools/tools.h"
-#include "sbxd/worker/output.h"
-#include "sbxd/worker/worker.h"
 
 /*
  * The commands are arguments, each evaluated as it is: a comment, a here-

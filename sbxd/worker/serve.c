@@ -4,14 +4,14 @@
 
 #include "sbxd/worker/worker.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "config.h"
 #include "sbxd/front/tools/tools.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 /* Resources are read by the same way as tools run; no list shows these. */
 static const struct sbx_tool pseudo_tools[] = {

@@ -7,15 +7,15 @@
  * any case: sbxd-copyin sees to that, whatever the list says.
  */
 
-#include <inttypes.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "common/base/limits.h"
 #include "sbxd/worker/output.h"
 #include "sbxd/worker/run.h"
 #include "sbxd/worker/worker.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define NAMES_DIR "/workspace"
 #define NAMES_MAX_BYTES (64u << 20)

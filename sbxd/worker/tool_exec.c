@@ -1,9 +1,10 @@
 /* Running programs in a sandbox, and what becomes of them. */
 
-#include <string.h>
-
 #include "sbxd/worker/run.h"
+
 #include "sbxd/worker/worker.h"
+
+#include <string.h>
 
 int
 tool_sandbox_exec(struct call *call)

@@ -3,11 +3,11 @@
  * to refuse; here it becomes arguments and results.
  */
 
-#include <string.h>
-
 #include "common/base/json.h"
 #include "sbxd/worker/run.h"
 #include "sbxd/worker/worker.h"
+
+#include <string.h>
 
 static void
 put_limits(struct result *r, uint32_t nproc, uint32_t nofile)

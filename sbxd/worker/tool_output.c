@@ -1,9 +1,10 @@
 /* read_output: stored output by lines. */
 
-#include <string.h>
-
 #include "sbxd/worker/output.h"
+
 #include "sbxd/worker/worker.h"
+
+#include <string.h>
 
 static void
 put_page(struct result *r, const struct output_page *p)

@@ -5,12 +5,12 @@
  * What the parts of a worker share: one call, its arguments, its result.
  */
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "sbxd/worker/args.h"
 #include "sbxd/worker/ask.h"
 #include "sbxd/worker/result.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 struct sbx_tool;
 
