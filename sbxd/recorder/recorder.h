@@ -84,8 +84,6 @@ struct recorder {
  * 0, SBX_E_SYS.
  */
 int store_open(struct recorder *r, bool fresh, struct sbx_err *err);
-/* Make the run's directory; it may exist.  0, SBX_E_SYS. */
-int store_make(struct run *run);
 /*
  * Have the segment open that the next byte of s belongs to, as the last of
  * recorder.open; delete the segment, and close the one, that is too many with

@@ -319,12 +319,6 @@ run_record(struct run *run, int out_fd, int err_fd)
 		TAILQ_INSERT_TAIL(&r->live, run, link);
 		run->closed = false;
 	}
-	if (store_make(run) < 0) {
-		log_err("output is not stored: mkdirat: %s run=%s",
-		    strerror(errno), run->id);
-		run->streams[SBX_STREAM_OUT].discard = true;
-		run->streams[SBX_STREAM_ERR].discard = true;
-	}
 	error = stream_record(&run->streams[SBX_STREAM_OUT], out_fd);
 	error2 = stream_record(&run->streams[SBX_STREAM_ERR], err_fd);
 	return (error != 0 ? error : error2);

@@ -42,7 +42,7 @@ store_has(const struct stream *s, uint32_t n)
 	    (n < STREAM_HEAD || n >= s->tail_first));
 }
 
-int
+static int
 store_make(struct run *run)
 {
 	if (mkdirat(run->rec->store_fd, run->id, 0700) < 0 && errno != EEXIST)
@@ -124,6 +124,9 @@ store_open_segment(struct stream *s)
 		errno = EFBIG;
 		return (SBX_E_SYS);
 	}
+	/* with the first byte: most runs print nothing to one of the two */
+	if (s->size == 0 && store_make(s->run) < 0)
+		return (SBX_E_SYS);
 	segment_name(s, (uint32_t)(s->size / r->segment_bytes), name);
 	s->segment_fd = open_one_more(r, name);
 	if (s->segment_fd < 0)

@@ -339,6 +339,8 @@ ends_get(struct call *call, const char *run, enum sbx_stream stream,
 	int error;
 
 	memset(e, 0, sizeof(*e));
+	if (bytes == 0)
+		return (0);	/* as it was when its end was told */
 	error = page_once(call, run, stream, 0, UINT64_MAX / 2, &e->head,
 	    late, &from);
 	sbx_buf_init(&e->tail.text, OUTPUT_PAGE_BYTES);
