@@ -25,7 +25,8 @@
 enum { EXIT_NO_GIT = 10, EXIT_GIT_FILE = 11, EXIT_NO_TOOL = 12 };
 
 /*
- * Only the index is the project's; the repository around it is new, so no
+ * Only the index, and the names that this clone ignores, are the project's;
+ * the repository around it is new, so no
  * configuration, hook or attribute of the project is looked at.  Which hash
  * the index is made with is seen from its checksum (or that it has none), as
  * git takes one for the other without a word.  One record a name: "tag mode
@@ -46,6 +47,8 @@ static const char git_script[] =
     "fi\n"
     "git init -q --object-format=$f $t/r || exit 1\n"
     "[ ! -f $i ] || cp $i $t/r/.git/index || exit 1\n"
+    "[ ! -f .git/info/exclude ] || cp .git/info/exclude $t/r/.git/info/ || "
+    "exit 1\n"
     "export GIT_WORK_TREE=$PWD GIT_DIR=$t/r/.git\n"
     "git ls-files -z -t -s -c -d -o --exclude-standard |\n"
     "sed -zE 's/^(. [0-7]{6}) [0-9a-f]+ [0-3]\\t/\\1 /' >$t/list || exit 1\n"
