@@ -1,5 +1,7 @@
 #include "common/proto/peer.h"
 
+#include "common/base/limits.h"
+
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -9,10 +11,6 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#define QUEUE_MAX_BYTES (4u << 20)
-#define QUEUE_MAX_RECORDS 1024u
-#define MARK_BYTES (1u << 20)	/* past it nothing is read from the peer */
-#define MARK_RECORDS 256u
 #ifndef SBX_PEER_STALL_S	/* test_peer cannot wait so long */
 #define SBX_PEER_STALL_S 30	/* a peer that takes nothing so long is ended */
 #endif
@@ -78,12 +76,12 @@ peer_mark(struct sbx_peer *p)
 {
 	if (p->ending)
 		return;
-	if (!p->paused && (p->queue_bytes > MARK_BYTES ||
-	    p->queue_records > MARK_RECORDS)) {
+	if (!p->paused && (p->queue_bytes > SBX_PEER_MARK_BYTES ||
+	    p->queue_records > SBX_PEER_MARK_RECORDS)) {
 		p->paused = true;
 		(void)event_del(p->ev_read);
-	} else if (p->paused && p->queue_bytes <= MARK_BYTES / 2 &&
-	    p->queue_records <= MARK_RECORDS / 2) {
+	} else if (p->paused && p->queue_bytes <= SBX_PEER_MARK_BYTES / 2 &&
+	    p->queue_records <= SBX_PEER_MARK_RECORDS / 2) {
 		p->paused = false;
 		(void)event_add(p->ev_read, NULL);
 	}
@@ -118,8 +116,8 @@ queue_add(struct sbx_peer *p, uint16_t type, uint32_t id, const void *msg,
 	r = sbx_wire_encode(p->table->self, type, id, msg, &record, &len);
 	if (r < 0)
 		return (r);
-	if (p->queue_records >= QUEUE_MAX_RECORDS ||
-	    len > QUEUE_MAX_BYTES - p->queue_bytes) {
+	if (p->queue_records >= SBX_PEER_QUEUE_RECORDS ||
+	    len > SBX_PEER_QUEUE_BYTES - p->queue_bytes) {
 		sbx_peer_end_later(p, SBX_E_LIMIT);
 		return (SBX_E_LIMIT);
 	}
@@ -263,15 +261,18 @@ peer_on_read(evutil_socket_t fd, short what, void *arg)
 	for (i = 0; i < BATCH && r == 0 && !p->ending && !p->paused; i++) {
 		r = sbx_wire_take(p->fd, p->table->self, p->table->remote,
 		    &p->in, MSG_DONTWAIT);
-		if (r == 0)
-			r = peer_dispatch(p);
-		else if (r == SBX_E_AGAIN) {
+		if (r == SBX_E_AGAIN) {
+			/* From the socket it means "no more now"; from a
+			 * handler, below, it would be a violation. */
+			r = 0;
 			if (p->deaf)
 				sbx_peer_end_later(p, SBX_E_CLOSED);
 			break;
 		}
+		if (r == 0)
+			r = peer_dispatch(p);
 	}
-	if (r < 0 && r != SBX_E_AGAIN)
+	if (r < 0)
 		sbx_peer_end_later(p, r);
 	else if (p->deaf && !p->ending)
 		event_active(p->ev_read, EV_READ, 0);
