@@ -158,7 +158,8 @@ enter(enum sbx_proc proc, bool root, int dir, bool trap)
 	if (!root && geteuid() == 0)
 		become(uid_of(proc, false));
 	args.ndir_fds = row->dirs[0].what != NULL;
-	args.uid = args.gid = uid_of(proc, root);
+	args.uid = uid_of(proc, root);
+	args.gid = root ? args.uid : getegid();
 	if ((r = sbx_privs_enter(proc, &args, &features, &err)) < 0)
 		printf("# %s: %s\n", sbx_proc_name(proc), err.msg);
 	return r;
@@ -512,6 +513,7 @@ main(void)
 	bool privileged = geteuid() == 0;
 	int why;
 
+	(void)alarm(600); /* nothing here may wait for ever */
 	tap_plan(0);
 	landlock_abi = sbx_privs_landlock_abi(&why);
 	if (!prepare(&st)) {
