@@ -21,7 +21,6 @@
  * refused or counted, until a try each second succeeds.
  */
 
-#define BATCH_BYTES (2u << 20)
 #define BATCH_AGE_NS 4000000	/* a steady stream must not delay answers */
 #define SYNC_S 1		/* records that are not durable are, by then */
 #define RETRY_S 1
@@ -71,7 +70,7 @@ pump_answers(struct writer *w)
 
 	while (w->count > 0 &&
 	    (r = send_answer(w, &w->answers[w->first])) == 0) {
-		w->first = (w->first + 1) % WRITER_ANSWERS;
+		w->first = (w->first + 1) % SBX_JOURNAL_ANSWERS;
 		w->count--;
 	}
 	if (r == SBX_E_AGAIN)
@@ -87,11 +86,11 @@ add_answer(struct writer *w, uint32_t id, uint64_t seq, int sys_errno)
 {
 	if (w->peer == NULL)
 		return;
-	if (w->count == WRITER_ANSWERS) {
+	if (w->count == SBX_JOURNAL_ANSWERS) {
 		sbx_peer_end_later(w->peer, SBX_E_LIMIT);
 		return;
 	}
-	w->answers[(w->first + w->count++) % WRITER_ANSWERS] =
+	w->answers[(w->first + w->count++) % SBX_JOURNAL_ANSWERS] =
 	    (struct answer){ .seq = seq, .id = id, .sys_errno = sys_errno };
 }
 
@@ -297,9 +296,9 @@ written_in_part(struct journald *j, size_t ndone, size_t bytes)
 		j->end_line = false;
 	if (bytes <= start)
 		return;
-	if (j->ntorn == SCAN_TORN_MAX)
+	if (j->ntorn == SBX_JOURNAL_TORN)
 		sbx_fatal("the journal was cut %u times, giving up",
-		    SCAN_TORN_MAX);
+		    SBX_JOURNAL_TORN);
 	t = &j->torn[j->ntorn++];
 	t->file = j->store.number;
 	t->offset = j->store.size - (bytes - start);
@@ -426,7 +425,8 @@ commit_append(struct journald *j, struct writer *w, uint32_t id,
 	struct chain before;
 	size_t start;
 
-	if (j->npending >= BATCH_RECORDS || j->lines.len >= BATCH_BYTES ||
+	if (j->npending >= SBX_JOURNAL_BATCH_RECORDS ||
+	    j->lines.len >= SBX_JOURNAL_BATCH_BYTES ||
 	    (j->npending > 0 &&
 	    sbx_mono_ns() - j->begin_mono_ns > BATCH_AGE_NS))
 		commit_now(j);
@@ -552,9 +552,9 @@ commit_init(struct journald *j, struct sbx_err *err)
 	const struct timeval minute = { .tv_sec = CHECKPOINT_S };
 
 	/* room for one more line of a writer, and for our own */
-	sbx_buf_init(&j->lines, BATCH_BYTES + 2 * JOURNAL_LINE_MAX);
-	j->pending = sbx_xcalloc(BATCH_RECORDS + SCAN_TORN_MAX + 3,
-	    sizeof(*j->pending));
+	sbx_buf_init(&j->lines, SBX_JOURNAL_BATCH_BYTES + 2 * JOURNAL_LINE_MAX);
+	j->pending = sbx_xcalloc(SBX_JOURNAL_BATCH_RECORDS +
+	    SBX_JOURNAL_TORN + 3, sizeof(*j->pending));
 	j->commit_ev = event_new(j->base, -1, 0, on_commit, j);
 	j->sync_ev = event_new(j->base, -1, 0, on_sync, j);
 	j->retry_ev = event_new(j->base, -1, 0, on_retry, j);
@@ -600,7 +600,7 @@ writer_init(struct writer *w, struct journald *j, struct sbx_peer *p)
 	    w);
 	if (w->writable == NULL)
 		return (SBX_E_SYS);
-	w->answers = sbx_xcalloc(WRITER_ANSWERS, sizeof(*w->answers));
+	w->answers = sbx_xcalloc(SBX_JOURNAL_ANSWERS, sizeof(*w->answers));
 	return (0);
 }
 

@@ -14,6 +14,7 @@
  */
 
 #include "common/base/base.h"
+#include "common/base/limits.h"
 #include "common/proto/peer.h"
 #include "sbx-journald/line.h"
 
@@ -68,7 +69,6 @@ int chain_check_fields(const struct sbx_strs *fields);
 
 /* --- scan.c --------------------------------------------------------------- */
 
-#define SCAN_TORN_MAX 16
 
 /* Bytes of a file that are no record, as one line. */
 struct torn {
@@ -84,7 +84,7 @@ struct tail {
 	bool open_line;		/* the last line has no newline yet */
 	bool mismatch;		/* the last record does not follow the one
 				 * before it */
-	struct torn torn[SCAN_TORN_MAX];
+	struct torn torn[SBX_JOURNAL_TORN];
 	unsigned ntorn;
 };
 
@@ -92,7 +92,7 @@ struct tail {
  * Read the end of the journal file fd (borrowed), whose number is `number`.
  * Only its last records are looked at; `sbx journal verify` reads all.
  * Blocks on the disk.
- * 0, SBX_E_LIMIT (more than SCAN_TORN_MAX bad lines: not a journal),
+ * 0, SBX_E_LIMIT (more than SBX_JOURNAL_TORN bad lines: not a journal),
  * SBX_E_SYS.
  */
 int scan_tail(int fd, unsigned number, struct chain_maker *m,
@@ -159,7 +159,7 @@ struct writer {
 	struct journald *j;
 	struct sbx_peer *peer;	/* NULL: not there */
 	struct event *writable;	/* while answers wait for room */
-	struct answer *answers;	/* a ring of WRITER_ANSWERS */
+	struct answer *answers;	/* a ring of SBX_JOURNAL_ANSWERS */
 	size_t first, count;
 };
 enum writer_slot { WRITER_MONITOR, WRITER_PROXY, WRITER_BROKER, WRITER_MAX };
@@ -193,7 +193,7 @@ struct journald {
 	struct chain chain;		/* behind all lines, pending ones too */
 
 	struct sbx_buf lines;		/* the batch */
-	struct pending *pending;	/* [BATCH_RECORDS] */
+	struct pending *pending;	/* [SBX_JOURNAL_BATCH_RECORDS] */
 	size_t npending;
 	struct chain begin;		/* the chain before the batch */
 	uint64_t begin_mono_ns;
@@ -207,7 +207,7 @@ struct journald {
 	bool said_open;		/* this life's `open` is in the file */
 	const char *open_why;	/* what the next `open` will say */
 	bool mismatch;		/* found at start, goes into `open` */
-	struct torn torn[SCAN_TORN_MAX];
+	struct torn torn[SBX_JOURNAL_TORN];
 	unsigned ntorn;		/* to be accounted for */
 	uint64_t lost, refused;	/* since it was able last */
 	int sys_errno;		/* why it is not able */
@@ -215,8 +215,6 @@ struct journald {
 	int exit_code;
 };
 
-#define BATCH_RECORDS 4096
-#define WRITER_ANSWERS 16384
 
 /*
  * Make room for the events and the batch.  The first record (`open`) is

@@ -49,11 +49,11 @@ find_end(struct back *b, struct chain_maker *m, struct tail *tail,
 		if (!tail->any && tail->ntorn == 0)
 			chain_hash(m, line, len, tail->chain.hash);
 		if (!good || open_line) {
-			if (tail->ntorn == SCAN_TORN_MAX)
+			if (tail->ntorn == SBX_JOURNAL_TORN)
 				return (sbx_err_set(err, SBX_E_LIMIT, "the last "
 				    "%u lines of the newest file are no "
 				    "records: move it away by hand",
-				    SCAN_TORN_MAX));
+				    SBX_JOURNAL_TORN));
 			t = &tail->torn[tail->ntorn++];
 			t->offset = (uint64_t)(line - b->text);
 			t->length = len;

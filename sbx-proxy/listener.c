@@ -82,7 +82,7 @@ listener_find(struct proxy *x, const char *container)
 static bool
 was_closed(const struct proxy *x, const char *container)
 {
-	for (size_t i = 0; i < PROXY_CLOSED; i++)
+	for (size_t i = 0; i < SBX_PROXY_CLOSED; i++)
 		if (strcmp(x->closed[i], container) == 0)
 			return (true);
 	return (false);
@@ -145,7 +145,7 @@ listener_close(struct proxy *x, const char *container)
 		return;
 	(void)sbx_strlcpy(x->closed[x->closed_next], container,
 	    sizeof(x->closed[0])); /* its length was checked above */
-	x->closed_next = (x->closed_next + 1) % PROXY_CLOSED;
+	x->closed_next = (x->closed_next + 1) % SBX_PROXY_CLOSED;
 	if (l == NULL)
 		return;
 	sbx_close(&l->fd);

@@ -4,7 +4,6 @@
 #include "common/base/limits.h"
 #include "common/proto/peer.h"
 
-#define PROXY_CLOSED 64	/* ids remembered after their end */
 
 /* The egress socket of one sandbox: bound inside it, not listening. */
 struct listener {
@@ -21,7 +20,7 @@ struct proxy {
 	size_t nlisteners;
 	/* A close can overtake the listener that it is for, since they come on
 	 * different channels. */
-	char closed[PROXY_CLOSED][SBX_CONTAINER_HEX + 1];
+	char closed[SBX_PROXY_CLOSED][SBX_CONTAINER_HEX + 1];
 	unsigned closed_next;
 	uint64_t own_netns;		/* cookie, 0 where unknown */
 	int exit_code;

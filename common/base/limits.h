@@ -1,7 +1,8 @@
 #ifndef SBX_BASE_LIMITS_H
 #define SBX_BASE_LIMITS_H
 
-/* Every table and buffer of the suite has its limit here, and only here. */
+/* What a peer can make grow has its limit here; what one format fixes (a line
+ * of the journal, a message) stands with the format. */
 
 #define SBX_CONTAINER_HEX 12	/* digits of a container id */
 #define SBX_RUN_HEX 16		/* digits of a run id */
@@ -33,6 +34,17 @@
 #define SBX_COPY_MAX_FILES 200000u
 #define SBX_COPY_MAX_BYTES (2ull << 30)
 #define SBX_COPY_MAX_PATH 4095u
+/* One channel: what waits to be sent, and the mark past which its peer is not
+ * read (peer.h). */
+#define SBX_PEER_QUEUE_BYTES (4u << 20)
+#define SBX_PEER_QUEUE_RECORDS 1024u
+#define SBX_PEER_MARK_BYTES (1u << 20)
+#define SBX_PEER_MARK_RECORDS 256u
+#define SBX_JOURNAL_BATCH_BYTES (2u << 20) /* lines of one commit */
+#define SBX_JOURNAL_BATCH_RECORDS 4096
+#define SBX_JOURNAL_ANSWERS 16384	/* of one writer, not sent yet */
+#define SBX_JOURNAL_TORN 16	/* lines that wait for their account */
+#define SBX_PROXY_CLOSED 64	/* ids of ended sandboxes it remembers */
 #define SBX_RESTARTS_PER_MIN 5	/* deaths in a minute: stays down */
 #define SBX_SHUTDOWN_MS 1000
 
