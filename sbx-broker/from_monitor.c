@@ -6,6 +6,8 @@
 
 #include <event2/event.h>
 
+/* Answered at once: what is slow here (signing) would hold it up, and that is
+ * what the monitor wants to see. */
 static int
 on_ping(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -13,6 +15,7 @@ on_ping(struct sbx_peer *p, struct sbx_in *in)
 	    .healthy = 1, .state = "keys=0" }, NULL));
 }
 
+/* Nothing is waited for: what the queue holds is flushed by main(). */
 static int
 on_shutdown(struct sbx_peer *p, struct sbx_in *in)
 {

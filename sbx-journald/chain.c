@@ -1,3 +1,9 @@
+/*
+ * A record as a line, and the chain of hashes.  What is written here is read by
+ * `tail -f` as well as by verify: it must be one line of valid JSON whatever a
+ * writer sent.
+ */
+
 #include "sbx-journald/journald.h"
 
 #include "common/base/json.h"
@@ -121,6 +127,8 @@ add_text(struct chain_maker *m, struct sbx_buf *b, const char *s)
 {
 	size_t len = strlen(s);
 
+	/* cannot be longer than a message; masked as a whole, or a secret
+	 * over the border would be missed */
 	if (len > sizeof(m->scratch))
 		len = sizeof(m->scratch);
 	if (may_hold_secret(s, len)) {
@@ -193,6 +201,7 @@ chain_add(struct chain_maker *m, struct chain *c, const struct record *r,
 		b->len = start;
 		return (SBX_E_LIMIT);
 	}
+	/* without the newline: it is the one byte that a crash may lack */
 	chain_hash(m, b->data + start, b->len - start - 1, c->hash);
 	c->seq++;
 	return (0);

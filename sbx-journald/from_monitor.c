@@ -1,9 +1,12 @@
+/* What the journal does on the monitor's word, beside appending. */
+
 #include "sbx-journald/journald.h"
 
 #include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
 
+/* Not able is not healthy: the monitor then refuses crossings. */
 static int
 on_ping(struct sbx_peer *p, struct sbx_in *in)
 {

@@ -1,3 +1,8 @@
+/*
+ * What both sides of the journal agree on.  Only what this accepts is a record:
+ * the writer checks its own tail by it after a crash, the reader every line.
+ */
+
 #include "sbx-journald/line.h"
 
 #include "common/base/json.h"
@@ -25,6 +30,8 @@ journal_name_number(const char *name)
 	char digits[7], again[JOURNAL_NAME_SIZE];
 	uint64_t n;
 
+	/* fixed width, and made again to compare: "+00001" is no number, and
+	 * a backup beside the files is not one of them */
 	if (strlen(name) != strlen("journal.000000.jsonl"))
 		return (0);
 	memcpy(digits, name + strlen("journal."), 6);
@@ -45,6 +52,8 @@ journal_line_head(const char *line, size_t len, uint64_t *ret_seq,
 
 	if (len < at || memcmp(line, seq, at) != 0)
 		return (SBX_E_SYNTAX);
+	/* by place, not by a parser: a member of this name further inside a
+	 * text could otherwise pass for it */
 	while (at + n < len && n < sizeof(digits) - 1 && line[at + n] >= '0' &&
 	    line[at + n] <= '9')
 		n++;
@@ -62,5 +71,6 @@ journal_line_head(const char *line, size_t len, uint64_t *ret_seq,
 	ret_prev[JOURNAL_HASH_HEX] = '\0';
 	if (!sbx_is_hex(ret_prev, JOURNAL_HASH_HEX))
 		return (SBX_E_SYNTAX);
+	/* a record holds one object, `fields', and nothing deeper */
 	return (sbx_json_scan(line, len, JOURNAL_LINE_MAX, 2, NULL));
 }

@@ -89,6 +89,7 @@ use_number(struct journal_reader *r, unsigned number, struct sbx_err *err)
 	int fd;
 
 	(void)snprintf(name, sizeof(name), JOURNAL_NAME_FMT, number);
+	/* a link or a FIFO in its place must not lead or hold us elsewhere */
 	fd = openat(r->dir_fd, name,
 	    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0 && errno == ENOENT)
@@ -186,6 +187,7 @@ journal_next(struct journal_reader *r, struct journal_line *ret_line,
 		}
 	}
 	left = r->mapped - r->at;
+	/* a last line without end is shown, too: a crash may have left it */
 	nl = memchr(r->map + r->at, '\n', left);
 	*ret_line = (struct journal_line){
 		.file = r->number, .offset = r->at, .text = r->map + r->at,

@@ -1,3 +1,8 @@
+/*
+ * A record as a struct, and as a line for a human.  The line before it may have
+ * been written by anybody, so types and order are checked before any use.
+ */
+
 #include "sbx-journald/reader.h"
 
 #include "common/base/json.h"
@@ -25,6 +30,7 @@ static const struct member {
 	{ "fields", json_type_object },
 };
 
+/* Exactly the members, in their order: json-c keeps the order of the text. */
 static bool
 is_record(struct json_object *all)
 {
@@ -63,6 +69,7 @@ journal_parse(const char *text, size_t len, struct journal_record *ret_rec)
 	*ret_rec = (struct journal_record){ 0 };
 	if (journal_line_head(text, len, &ret_rec->seq, ret_rec->prev) < 0)
 		return (SBX_E_SYNTAX);
+	/* the scan above bounded size and depth; json-c alone would not */
 	tok = json_tokener_new_ex(4);
 	if (tok == NULL)
 		return (SBX_E_SYNTAX);
@@ -115,6 +122,7 @@ journal_matches(const struct journal_filter *f,
 		return (false);
 	if (f->op != NULL && strcmp(rec->op, f->op) != 0)
 		return (false);
+	/* RFC 3339 in UTC with a fixed width sorts as text */
 	return (f->since == NULL || strcmp(rec->wall, f->since) >= 0);
 }
 
@@ -169,6 +177,7 @@ journal_render(const struct journal_record *rec, struct sbx_buf *b)
 	add_pair(b, "run", rec->run);
 	if (rec->code != 0)
 		(void)sbx_buf_printf(b, " code=%" PRId64, rec->code);
+	/* keys are the writer's choice as well, if this journal is forged */
 	json_object_object_foreach(rec->fields, key, value) {
 		(void)sbx_buf_str(b, " ");
 		(void)add_text(b, key, strlen(key));

@@ -46,6 +46,8 @@ find_end(struct back *b, struct chain_maker *m, struct tail *tail,
 	while (line_back(b, &line, &len)) {
 		good = journal_line_head(line, len, &tail->chain.seq, prev) ==
 		    0;
+		/* the chain goes on from the very last line, record or not:
+		 * so cutting a torn line away later would show */
 		if (!tail->any && tail->ntorn == 0)
 			chain_hash(m, line, len, tail->chain.hash);
 		if (!good || open_line) {
@@ -59,6 +61,7 @@ find_end(struct back *b, struct chain_maker *m, struct tail *tail,
 			t->length = len;
 			chain_hash(m, line, len, t->hash);
 		}
+		/* only the last line of a file can lack its end */
 		open_line = false;
 		tail->any = good;
 		if (good)
@@ -84,6 +87,7 @@ follows(struct back *b, struct chain_maker *m, uint64_t seq, const char *prev)
 	journal_hex(hash, hex);
 	if (strcmp(hex, prev) != 0)
 		return (false);
+	/* a torn line has no number to compare */
 	return (journal_line_head(line, len, &before, unused) < 0 ||
 	    before + 1 == seq);
 }

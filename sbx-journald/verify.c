@@ -104,6 +104,8 @@ check_record(struct verify *v, const struct journal_line *l,
 	if (l->file != v->file && (strcmp(rec->op, "open") != 0 ||
 	    strcmp(rec->component, "journald") != 0))
 		return (fault(v, l, "the file does not begin with `open'"));
+	/* the number is looked at before the hash: it tells better what
+	 * happened, and the hash then covers what is left */
 	if (rec->seq <= out->last_seq)
 		return (fault(v, l, "duplicate or reordered record"));
 	if (rec->seq != out->last_seq + 1)
@@ -192,6 +194,7 @@ journal_verify(const char *dir, uint64_t checkpoint_seq,
 	while ((r = journal_next(reader, &line, err)) == 0)
 		if ((r = check_line(&v, &line)) < 0)
 			break;
+	/* no file at all was said by journal_open() above */
 	if (r == SBX_E_NOENT)
 		err->code = r = SBX_E_POLICY;	/* a file between others */
 	if (r == SBX_E_AGAIN)

@@ -7,6 +7,7 @@
 #include <event2/event.h>
 #include <stdio.h>
 
+/* The counts are for a human who asks why a sandbox has no way out. */
 static int
 on_ping(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -19,6 +20,7 @@ on_ping(struct sbx_peer *p, struct sbx_in *in)
 	    .healthy = 1, .state = state }, NULL));
 }
 
+/* Listeners close with the process, so no connection is taken after it. */
 static int
 on_shutdown(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -41,6 +43,10 @@ on_introduce(struct sbx_peer *p, struct sbx_in *in)
 	return (proxy_add_engine(x, sbx_steal_fd(&in->fds[0])));
 }
 
+/*
+ * It may come before the socket that it is for, which then must be refused:
+ * the engine's channel and this one have no common order.
+ */
 static int
 on_proxy_close(struct sbx_peer *p, struct sbx_in *in)
 {

@@ -12,6 +12,8 @@
 #define SO_NETNS_COOKIE 71	/* Linux 5.14 */
 #endif
 
+/* The kernel's number of the socket's network namespace: never reused while
+ * the system runs, and the same for all who ask. */
 static uint64_t
 netns_of(int fd)
 {
@@ -43,7 +45,11 @@ option_is(int fd, int option, int want)
 	    value == want);
 }
 
-/* NULL, or what is wrong with it. */
+/*
+ * NULL, or what is wrong with it.  The sandbox may keep a duplicate and go on
+ * using it after this: so whoever is to listen or accept must not rely on
+ * more than the address and the namespace, which cannot change any more.
+ */
 static const char *
 check_socket(int fd)
 {
@@ -64,6 +70,8 @@ check_socket(int fd)
 	    in->sin_port != htons(SBX_EGRESS_PORT))
 		return ("not bound to 127.0.0.1:3128");
 	len = sizeof(ss);
+	/* a bound socket may be connected all the same: it then leads to a peer
+	 * of the sandbox's choice */
 	if (getpeername(fd, (struct sockaddr *)&ss, &len) == 0 ||
 	    errno != ENOTCONN)
 		return ("it is connected");
@@ -111,6 +119,7 @@ listener_add(struct proxy *x, const char *container, int fd,
 	struct listener *l;
 	uint64_t netns;
 
+	/* each reason stands before the check that may return with it */
 	*ret_reason = "not a container id";
 	if (!sbx_is_hex(container, SBX_CONTAINER_HEX))
 		return (EINVAL);
@@ -149,7 +158,7 @@ listener_close(struct proxy *x, const char *container)
 	if (l == NULL)
 		return;
 	sbx_close(&l->fd);
-	*l = x->listeners[--x->nlisteners];
+	*l = x->listeners[--x->nlisteners];	/* their order means nothing */
 }
 
 void

@@ -13,9 +13,9 @@ struct listener {
 };
 
 struct proxy {
-	struct event_base *base;
-	struct sbx_peer *monitor;
-	struct sbx_peer *engine;	/* NULL until introduced */
+	struct event_base *base;	/* owned */
+	struct sbx_peer *monitor;	/* owned; NULL: its channel ended */
+	struct sbx_peer *engine;	/* owned; NULL until introduced */
 	struct listener listeners[SBX_MAX_SANDBOXES];
 	size_t nlisteners;
 	/* A close can overtake the listener that it is for, since they come on
@@ -23,7 +23,7 @@ struct proxy {
 	char closed[SBX_PROXY_CLOSED][SBX_CONTAINER_HEX + 1];
 	unsigned closed_next;
 	uint64_t own_netns;		/* cookie, 0 where unknown */
-	int exit_code;
+	int exit_code;		/* of main(): 0, or 3 on a violation */
 };
 
 /* The cookie of the namespace we dial from.  Before the cage. */

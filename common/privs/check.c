@@ -43,6 +43,7 @@ failed(struct report *rep, const char *call)
 	return (-1);
 }
 
+/* Asked for the action that every allowlist ends with, not for a filter. */
 static int
 try_seccomp(struct report *rep)
 {
@@ -65,6 +66,7 @@ try_landlock(struct report *rep)
 	return (failed(rep, "landlock_create_ruleset"));
 }
 
+/* Some containers' seccomp profiles do not know the call, and say ENOSYS. */
 static int
 try_openat2(struct report *rep)
 {
@@ -102,6 +104,7 @@ try_memfd(struct report *rep)
 	return (0);
 }
 
+/* Room for a sandbox's limit and the gap above it, at least. */
 static int
 try_nofile(struct report *rep)
 {
@@ -177,6 +180,7 @@ enter_inner(struct report *rep)
 	return (0);
 }
 
+/* userxattr is what makes overlay usable without privilege (Linux 5.11). */
 static int
 try_overlay(struct report *rep)
 {
@@ -194,6 +198,8 @@ try_overlay(struct report *rep)
 	return (0);
 }
 
+/* The kernel refuses a new proc while the visible one is covered in places:
+ * a new one would show what the mounts hide. */
 static int
 try_proc(struct report *rep)
 {

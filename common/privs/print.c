@@ -18,7 +18,7 @@ static const struct {
 	{ LANDLOCK_ACCESS_FS_REMOVE_FILE, "unlink" },
 	{ LANDLOCK_ACCESS_FS_MAKE_DIR, "mkdir" },
 	{ LANDLOCK_ACCESS_FS_MAKE_REG, "create" },
-	{ 1ULL << 14, "truncate" },
+	{ 1ULL << 14, "truncate" },	/* not in every header: see rows.c */
 };
 
 static void
@@ -56,6 +56,7 @@ print_caps(struct sbx_buf *b, const struct sbx_privs_row *row)
 	(void)sbx_buf_str(b, "\n");
 }
 
+/* A denylist names what it refuses; here it is what is left. */
 static void
 print_families(struct sbx_buf *b, const struct sbx_privs_row *row)
 {
@@ -99,6 +100,7 @@ print_limit(struct sbx_buf *b, const char *name, rlim_t v, const char *all)
 		    (unsigned long long)v);
 }
 
+/* As the filter takes it: a name that an earlier list has is not repeated. */
 static void
 print_list(struct sbx_buf *b, const struct sbx_privs_row *row, unsigned upto,
     const struct sbx_privs_call *list)

@@ -36,6 +36,8 @@
 
 /* --- encoding -------------------------------------------------------------- */
 
+/* Where the next byte goes.  Once bad, nothing more is written, so the result
+ * needs to be looked at only once, at the end. */
 struct put {
 	uint8_t *p;
 	size_t left;
@@ -149,6 +151,7 @@ put_strs(struct put *c, const struct sbx_strs *s, uint32_t max_count,
 
 /* --- decoding -------------------------------------------------------------- */
 
+/* As struct put: a bad field makes all that follow zero or empty. */
 struct get {
 	const uint8_t *p;
 	size_t left;
@@ -190,6 +193,8 @@ get_str(struct get *c, size_t max)
 	return (s);
 }
 
+/* Count and bytes must agree exactly: two readers of the same list, one going
+ * by each, then see the same strings. */
 static struct sbx_strs
 get_strs(struct get *c, uint32_t max_count, size_t max)
 {
