@@ -206,6 +206,7 @@ static int
 program_dir(char dst[PATH_MAX], struct sbx_err *err)
 {
 	ssize_t n = readlink("/proc/self/exe", dst, PATH_MAX - 1);
+	struct stat here, bin;
 	char *slash;
 
 	if (n <= 0)
@@ -213,7 +214,9 @@ program_dir(char dst[PATH_MAX], struct sbx_err *err)
 	dst[n] = '\0';
 	if ((slash = strrchr(dst, '/')) != NULL)
 		*slash = '\0';
-	if (strcmp(dst, SBX_BINDIR) == 0)
+	/* the kernel's path has no links in it, the configured one may */
+	if (stat(dst, &here) == 0 && stat(SBX_BINDIR, &bin) == 0 &&
+	    here.st_dev == bin.st_dev && here.st_ino == bin.st_ino)
 		return (sbx_strlcpy(dst, SBX_PKGLIBEXECDIR, PATH_MAX));
 	return (0);
 }
