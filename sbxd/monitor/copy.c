@@ -266,8 +266,8 @@ copy_start(struct monitor *m, struct worker *w, const struct sbx_copy_in *q,
 	}
 	if (why != NULL) {
 		ask_refuse(w, code, strcmp(code, "no_copy_root") == 0 ?
-		    "Start the client with --copy-root DIRECTORY." : "", "%s",
-		    why);
+		    "Start sbx mcp in the project, or with --copy-root "
+		    "DIRECTORY." : "", "%s", why);
 		sbx_close(&list_fd);
 		return;
 	}
