@@ -52,6 +52,7 @@ build() {
 		"blanks: take another place than '$top'" ;;
 	esac
 	mkdir -p "$dir" || die "cannot make $dir"
+	[ -w "$dir" ] || die "$dir belongs to another user: clone as yourself"
 	[ -x "$top/configure" ] && [ "$top/configure" -nt "$top/configure.ac" ] ||
 		"$top/autogen.sh" >"$dir/autogen.log" 2>&1 || { tail -n 20 "$dir/autogen.log"; die "autogen.sh failed"; }
 	( cd "$dir" && { [ -f config.status ] || "$top/configure" -q "$@"; } && make -s -j"$(nproc)" ) >"$dir/build.log" 2>&1 ||
