@@ -96,8 +96,6 @@ journald_add_writer(struct journald *j, enum sbx_proc proc, int fd)
 	}
 	end_writer(j, slot);
 	p = sbx_peer_new(j->base, fd, table, j, on_end);
-	if (p == NULL)
-		return (SBX_E_SYS);
 	r = writer_init(&j->writers[slot], j, p);
 	if (r < 0) {
 		writer_clear(&j->writers[slot]);

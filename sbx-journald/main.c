@@ -103,7 +103,7 @@ prepare(struct journald *j, int fd, bool trap, struct sbx_err *err)
 		return (r);
 	p = sbx_peer_new(j->base, fd, &journald_from_monitor, j,
 	    on_monitor_end);
-	if (p == NULL || writer_init(&j->writers[WRITER_MONITOR], j, p) < 0)
+	if (writer_init(&j->writers[WRITER_MONITOR], j, p) < 0)
 		return (sbx_err_set(err, SBX_E_SYS, "no channel to the monitor"));
 	r = sbx_peer_hello(p, PACKAGE_VERSION, features);
 	if (r < 0)

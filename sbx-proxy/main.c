@@ -60,9 +60,13 @@ proxy_add_engine(struct proxy *x, int fd)
 	struct sbx_peer *p = sbx_peer_new(x->base, fd, &proxy_from_engine, x,
 	    on_engine_end);
 
-	if (p == NULL)
-		return (SBX_E_SYS);
-	sbx_peer_free(x->engine);
+	/* An engine sends the sockets of all its sandboxes over a new channel.
+	 * Those of the old one would stand in their way, or, if it was another
+	 * engine's life, be held for sandboxes that are gone. */
+	if (x->engine != NULL) {
+		sbx_peer_free(x->engine);
+		listener_close_all(x);
+	}
 	x->engine = p;
 	return (0);
 }

@@ -40,8 +40,8 @@ int listener_add(struct proxy *x, const char *container, int fd,
 void listener_close(struct proxy *x, const char *container);
 void listener_close_all(struct proxy *x);
 
-/* A channel to the engine (fd consumed); replaces an older one.
- * 0, SBX_E_SYS. */
+/* A channel to the engine (fd consumed); replaces an older one, whose sockets
+ * are closed.  0: on_introduce() returns it. */
 int proxy_add_engine(struct proxy *x, int fd);
 
 extern const struct sbx_dispatch_table proxy_from_monitor;

@@ -35,7 +35,8 @@ struct sbx_dispatch_table {
 	const struct sbx_dispatch *rows;	/* [SBX_MSG_MAX] */
 };
 
-/* fd: owned.  ctx: the caller's, borrowed.  Starts in state 0. */
+/* fd: owned.  ctx: the caller's, borrowed.  Starts in state 0.  Never NULL: it
+ * ends the process when memory is out. */
 struct sbx_peer *sbx_peer_new(struct event_base *base, int fd,
     const struct sbx_dispatch_table *table, void *ctx, sbx_peer_end on_end);
 /* NULL ok.  Not from inside a handler of the same peer: return an error

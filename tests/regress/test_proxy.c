@@ -287,10 +287,15 @@ main(void)
 	}
 	test_kinds(&r, &engine);
 	test_states(&r, &engine);
+	ok(hand_in(&engine, "0000000000ae", make(GOOD)) == 0,
+	    "one more is held for the older channel");
 	ok(add_engine(&r, &newer) && hand_in(&newer, "0000000000ad",
 	    make(GOOD)) == 0, "a newer channel replaces the engine's");
 	ok(sbx_chan_recv(&engine, 1000) == SBX_E_CLOSED,
 	    "the older one is closed");
+	ok(listeners(&r) == 1 && hand_in(&newer, "0000000000ae",
+	    make(GOOD)) == 0, "with its sockets, which may come again");
+	close_one(&r, "0000000000ae");
 	sbx_chan_clear(&engine);
 	close_one(&r, "0000000000ad");
 	test_limit(&r, &newer);
