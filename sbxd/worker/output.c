@@ -141,10 +141,10 @@ late_cut(const struct lines *l, const char *p, size_t n, bool *ret_cut)
 	for (i = l->len < from ? from - l->len : 0; i < n; i++)
 		if (memchr(" \t,;", p[i], 4) != NULL) {
 			*ret_cut = true;
-			return i + 1;
+			return (i + 1);
 		}
 	*ret_cut = l->len + n == OUTPUT_LINE_BYTES;
-	return n;
+	return (n);
 }
 
 /* How many bytes of p belong to the open line; *ret_full: it ends there. */
