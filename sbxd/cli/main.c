@@ -10,6 +10,7 @@
 #include "sbxd/cli/cli.h"
 #include "sbxd/cli/cmd_journal.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
@@ -82,30 +83,44 @@ cmd_version(struct cli *cli, int argc, char **argv)
 	return (CLI_OK);
 }
 
+/* When a file of this journal was last written; 0 when there is none. */
+static int64_t
+journal_written(const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	struct stat st;
+	int64_t ns, last = 0;
+
+	if (d == NULL)
+		return (0);
+	while ((e = readdir(d)) != NULL)
+		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) ==
+		    0 && S_ISREG(st.st_mode)) {
+			ns = (int64_t)st.st_mtim.tv_sec * 1000000000 +
+			    st.st_mtim.tv_nsec;
+			last = ns > last ? ns : last;
+		}
+	(void)closedir(d);
+	return (last);
+}
+
 /* The suite whose journal was written last: what a reader most likely means
  * when none is named. */
 static int
 newest_journal(const struct cli *cli)
 {
 	char path[PATH_MAX + 64];
-	struct stat st;
-	struct timespec best = { 0, 0 };
+	int64_t ns, best = 0;
 	int slot = -1;
 
 	for (int i = 0; i < SBX_MAX_SLOTS; i++) {
 		(void)snprintf(path, sizeof(path), "%s/suite-%d/journal",
 		    cli->paths.state, i);
-		for (unsigned n = 0; n < 2; n++) {
-			/* the lock file is touched at each start */
-			if (stat(path, &st) == 0 &&
-			    (st.st_mtim.tv_sec > best.tv_sec ||
-			    (st.st_mtim.tv_sec == best.tv_sec &&
-			    st.st_mtim.tv_nsec > best.tv_nsec))) {
-				best = st.st_mtim;
-				slot = i;
-			}
-			(void)snprintf(path, sizeof(path), "%s/suite-%d/lock",
-			    cli->paths.state, i);
+		ns = journal_written(path);
+		if (ns > best) {
+			best = ns;
+			slot = i;
 		}
 	}
 	return (slot);

@@ -64,6 +64,17 @@ def journal(s, box):
     ok(s.sbx("journal", "verify").returncode == 0, "verify")
 
 
+def newest(s):
+    """A suite that runs again appends to a file: no directory is touched."""
+    for slot in ("7", "8", "7"):
+        c = mcp.Client([mcp.BUILD + "/sbxd", "-S", slot, "--transport",
+                        "stdio"], env=s.env)
+        c.close()
+        r = s.sbx("journal", "tail", "-n", "1")
+        ok(f"suite={slot}" in r.stdout,
+           f"journal means suite {slot}, which wrote last", r)
+
+
 def main():
     global ok
     tap = mcp.Tap()
@@ -75,6 +86,7 @@ def main():
         journal(s, box)
         r = s.sbx("doctor")
         ok(r.returncode == 0 and "is running" in r.stdout, "doctor", r)
+        newest(s)
     sys.exit(tap.done())
 
 
