@@ -606,7 +606,7 @@ def test_scratch(e):
     e.run(B, "mkdir -p a; touch a/f; chmod 000 a; python3 -c \"import os\n"
           "for i in range(3000):\n os.mkdir('x'); os.chdir('x')\n\"")
     e.stop(B)
-    left = wait_trash(e.scratch, 10)
+    left = wait_trash(e.scratch, 60)
     tap.same((left, boxes(e.scratch)), ([], [A]),
              "a stopped sandbox's scratch goes, however deep")
 

@@ -39,7 +39,8 @@ class Suite(mcp.Client):
         os.makedirs(self.root + "/project")
         for base, dirs, files in os.walk(self.root):
             for n in [base] + [os.path.join(base, x) for x in dirs + files]:
-                os.chown(n, UID, UID)
+                if os.getuid() == 0:
+                    os.chown(n, UID, UID)
         env = {k: v for k, v in os.environ.items()
                if not k.startswith("SBX_")}
         env.update(SBX_ROOT=self.root, HOME=self.root)
