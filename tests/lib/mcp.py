@@ -242,6 +242,11 @@ class Tap:
         print(f"ok {self.n} - {text} # SKIP {why}", flush=True)
         return True
 
+    def absent(self, why, text):
+        """what this user or kernel cannot have, wherever it is run"""
+        self.n += 1
+        print(f"ok {self.n} - {text} # SKIP {why}", flush=True)
+
     def done(self):
         print(f"1..{self.n}", flush=True)
 
