@@ -21,7 +21,7 @@ static const struct mask_case {
 	{ "ghp_" A16, "***" },
 	{ "x ghp_" A16 "\n", "x ***\n" },
 	{ "gho_" A20 " ghu_" A20 " ghr_" A20, "*** *** ***" },
-	{ "ghs_123456_eyJhbGciOi.eyJpc3MiOi.sig-x_y", "***" },
+	{ "ghs_" "123456_eyJhbGciOi.eyJpc3MiOi.sig-x_y", "***" },
 	{ "ghp_short", NULL },
 	{ "notghp_" A16, NULL },
 	{ "github_pat_11ABCDE_" A20, "***" },
