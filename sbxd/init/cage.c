@@ -41,13 +41,16 @@ init_listener(void)
 	return (fd);
 }
 
-/* Renames and links between directories are refused by every domain that does
- * not grant them; ABI 1 cannot grant them. */
+/*
+ * Everything below the sandbox's root may be executed, and where the kernel
+ * knows it (ABI 2) renamed and linked between directories, which every domain
+ * refuses that does not grant it.
+ */
 static int
-allow_refer(int ruleset)
+allow_root(int ruleset, uint64_t access)
 {
 	struct landlock_path_beneath_attr a = {
-		.allowed_access = LANDLOCK_ACCESS_FS_REFER,
+		.allowed_access = access,
 		.parent_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC),
 	};
 	long r = -1;
@@ -63,16 +66,20 @@ allow_refer(int ruleset)
 
 /*
  * One domain for PID 1 and all guests: device nodes nowhere, and a Landlock
- * domain forbids every change of mounts, which the filter forbids too.  Not
- * one domain a command: commands of a sandbox may signal each other.
+ * domain forbids every change of mounts, which the filter forbids too.
+ * Programs only from below the root: sbx-init is the host's file, and a
+ * command starts out as sbx-init, so /proc/self/exe would execute it as a
+ * guest whose /proc/PID/exe is a way to that file.  Not one domain a command:
+ * commands of a sandbox may signal each other.
  */
 static int
 cage_landlock(void)
 {
 	struct ruleset_attr a = {
 		.handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_CHAR |
-		    LANDLOCK_ACCESS_FS_MAKE_BLOCK,
+		    LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_EXECUTE,
 	};
+	uint64_t granted = LANDLOCK_ACCESS_FS_EXECUTE;
 	size_t size = sizeof(a.handled_access_fs);
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0,
 	    LANDLOCK_CREATE_RULESET_VERSION);
@@ -80,8 +87,10 @@ cage_landlock(void)
 
 	if (abi < 1)
 		return (abi == 0 ? -ENOSYS : -errno);
-	if (abi >= ABI_REFER)
+	if (abi >= ABI_REFER) {
 		a.handled_access_fs |= LANDLOCK_ACCESS_FS_REFER;
+		granted |= LANDLOCK_ACCESS_FS_REFER;
+	}
 	if (abi >= ABI_SCOPE) {
 		a.scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL;
 		size = sizeof(a);
@@ -89,8 +98,7 @@ cage_landlock(void)
 	fd = (int)syscall(SYS_landlock_create_ruleset, &a, size, 0);
 	if (fd == -1)
 		return (-errno);
-	if (abi >= ABI_REFER)
-		r = allow_refer(fd);
+	r = allow_root(fd, granted);
 	if (r == 0 && syscall(SYS_landlock_restrict_self, fd, 0) == -1)
 		r = -errno;
 	(void)close(fd);

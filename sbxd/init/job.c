@@ -227,7 +227,7 @@ job_start(struct init *in, const struct sbx_init_exec *q, int fds[3],
     uint32_t id)
 {
 	struct job *j = NULL;
-	int rp[2];
+	int rp[2] = { -1, -1 };
 	pid_t pid;
 
 	for (size_t i = 0; i < SBX_NELEM(in->jobs) && j == NULL; i++)
@@ -238,9 +238,12 @@ job_start(struct init *in, const struct sbx_init_exec *q, int fds[3],
 		never_started(q->run, id, EAGAIN, "too many runs in this sandbox");
 		return;
 	}
-	if (pipe2(rp, O_CLOEXEC) == -1 || (pid = fork()) == -1) {
+	if (pipe2(rp, O_CLOEXEC) == -1 ||
+	    fcntl(rp[0], F_SETFL, O_NONBLOCK) == -1 || (pid = fork()) == -1) {
 		int e = errno;
 
+		sbx_close(&rp[0]);
+		sbx_close(&rp[1]);
 		j->run[0] = '\0';
 		never_started(q->run, id, e, "fork in the sandbox");
 		return;
@@ -252,7 +255,11 @@ job_start(struct init *in, const struct sbx_init_exec *q, int fds[3],
 	(void)sbx_strlcpy(j->run, q->run, sizeof(j->run));
 }
 
-/* What the supervisor wrote.  Guests cannot: they never have this pipe. */
+/*
+ * What the supervisor wrote.  Guests cannot: they never have this pipe.  Not
+ * waited for: a command that a guest stopped before its exec still holds the
+ * other end.
+ */
 void
 job_report(struct init *in, struct job *j)
 {
@@ -260,7 +267,7 @@ job_report(struct init *in, struct job *j)
 	ssize_t n = read(j->report_fd, &r, sizeof(r));
 
 	(void)in;
-	if (n == -1 && (errno == EINTR || errno == EAGAIN))
+	if (n == -1 && (errno == EINTR || (errno == EAGAIN && j->supervisor)))
 		return;
 	if (n != (ssize_t)sizeof(r)) {
 		sbx_close(&j->report_fd);

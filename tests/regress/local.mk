@@ -87,3 +87,7 @@ TESTS += tests/regress/test_copyin.py tests/regress/test_copyin_edges.py \
 	tests/regress/test_unpack.py
 EXTRA_DIST += tests/regress/test_copyin.py \
 	tests/regress/test_copyin_edges.py tests/regress/test_unpack.py
+
+# what attackers tried
+TESTS += tests/regress/test_break_guest.py
+EXTRA_DIST += tests/regress/test_break_guest.py
