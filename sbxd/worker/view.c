@@ -9,11 +9,14 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/base/json.h"
+#include "common/base/limits.h"
 #include "common/base/mask.h"
 
 /* One line of the view: where its text is in the cleaned buffer. */
 struct vline {
 	size_t off, len;
+	size_t json;		/* bytes of it as JSON */
 	uint64_t raw;		/* number of its first raw line in head/tail */
 	uint64_t times;		/* identical ones in a row; notice: skipped */
 	bool data;		/* part of a diff or of JSON: never folded */
@@ -21,6 +24,7 @@ struct vline {
 };
 struct vlines {
 	struct sbx_buf text;
+	struct sbx_buf json_text;	/* one line at a time, to measure it */
 	struct vline *v;
 	size_t n, size;
 	uint64_t raw;		/* raw lines so far */
@@ -31,6 +35,8 @@ struct vlines {
 
 #define VIEW_TEXT_MAX (1280u << 10)
 #define VIEW_MAX (1u << 20)
+/* Both streams' views are in one result, as JSON, and other members. */
+#define VIEW_JSON_MAX (SBX_MAX_RESULT / 2 - (64u << 10))
 #define BYTES_A_TOKEN 4u
 
 /* --- cleaning ------------------------------------------------------------- */
@@ -190,6 +196,21 @@ is_data(struct vlines *l, const char *p, size_t n)
 	return true;
 }
 
+/* How long the line is in a JSON string: binary output gets up to six times
+ * longer.  More than VIEW_JSON_MAX is all one. */
+static size_t
+json_len(struct vlines *l, const struct vline *v)
+{
+	if (v->len == 0)
+		return (0);
+	l->json_text.len = 0;
+	l->json_text.overflow = false;
+	if (sbx_json_str(&l->json_text, l->text.data + v->off, v->len,
+	    NULL) != 0)
+		return (VIEW_JSON_MAX + 1);
+	return (l->json_text.len);
+}
+
 static struct vline *
 new_line(struct vlines *l)
 {
@@ -223,8 +244,10 @@ add_line(struct vlines *l, const char *p, size_t n)
 	l->raw++;
 	if (last == NULL || data || last->data || last->notice ||
 	    last->len != v->len || memcmp(l->text.data + last->off,
-	    l->text.data + v->off, v->len) != 0)
+	    l->text.data + v->off, v->len) != 0) {
+		v->json = json_len(l, v);
 		return;
+	}
 	last->times++;
 	l->text.len = v->off;
 	l->n--;
@@ -276,10 +299,22 @@ put_line(struct view *view, const struct vlines *l, size_t i)
 	view->shown += !v->notice;
 }
 
-static size_t
-line_cost(const struct vline *v)
+/* What is left of the two limits. */
+struct budget {
+	size_t bytes, json;
+};
+
+static bool
+pay(struct budget *b, const struct vline *v)
 {
-	return (v->len + 1 + (v->times > 1 ? 8 : 0));
+	size_t more = v->times > 1 ? 8 : 0;
+	size_t bytes = v->len + 1 + more, json = v->json + 2 + more;
+
+	if (bytes > b->bytes || json > b->json)
+		return (false);
+	b->bytes -= bytes;
+	b->json -= json;
+	return (true);
 }
 
 /* Lines [0, head) and [tail, n), and between them how many are not shown. */
@@ -313,20 +348,22 @@ static void
 choose(const struct vlines *l, uint64_t lines, size_t bytes, bool failed,
     size_t *ret_head, size_t *ret_tail)
 {
-	size_t head = 0, tail = l->n, used = 0;
-	size_t most = failed ? bytes / 3 : bytes / 2;
+	struct budget all = { bytes, VIEW_JSON_MAX }, begin = { failed ?
+	    bytes / 3 : bytes / 2, VIEW_JSON_MAX / 2 }, whole = begin;
+	size_t head = 0, tail = l->n;
 	uint64_t first = failed ? lines / 4 : lines / 2;
 
-	while (head < l->n && head < first &&
-	    used + line_cost(&l->v[head]) <= most)
-		used += line_cost(&l->v[head++]);
+	while (head < l->n && head < first && pay(&begin, &l->v[head]))
+		head++;
+	all.bytes -= whole.bytes - begin.bytes;
+	all.json -= whole.json - begin.json;
 	while (tail > head && l->n - tail < lines - head &&
-	    used + line_cost(&l->v[tail - 1]) <= bytes)
-		used += line_cost(&l->v[--tail]);
+	    pay(&all, &l->v[tail - 1]))
+		tail--;
 	/* What the end left over goes to the begin. */
 	while (head < tail && head + (l->n - tail) < lines &&
-	    used + line_cost(&l->v[head]) <= bytes)
-		used += line_cost(&l->v[head++]);
+	    pay(&all, &l->v[head]))
+		head++;
 	*ret_head = head;
 	*ret_tail = tail;
 }
@@ -344,8 +381,12 @@ cut(const struct view_want *want, const struct vlines *l, struct view *view)
 			bytes = want->max_tokens * BYTES_A_TOKEN;
 	}
 	if (want->mode == VIEW_ERROR_ONLY && want->max_tokens == 0) {
+		struct budget all = { bytes, VIEW_JSON_MAX };
+
 		head = 0;
-		tail = l->n > lines ? l->n - lines : 0;
+		for (tail = l->n; tail > 0 && l->n - tail < lines &&
+		    pay(&all, &l->v[tail - 1]);)
+			tail--;
 	} else
 		choose(l, lines, bytes, want->failed, &head, &tail);
 	put_ends(view, l, head, tail);
@@ -375,6 +416,7 @@ view_make(const struct view_want *want, const struct view_in *in,
 	memset(ret_view, 0, sizeof(*ret_view));
 	sbx_buf_init(&ret_view->text, VIEW_MAX);
 	sbx_buf_init(&l.text, VIEW_TEXT_MAX);
+	sbx_buf_init(&l.json_text, VIEW_JSON_MAX);
 	ret_view->raw_before_cut = UINT64_MAX;
 	add_piece(&l, in->head, in->head_len);
 	if (in->skipped_lines > 0) {
@@ -394,6 +436,7 @@ view_make(const struct view_want *want, const struct view_in *in,
 	ret_view->estimated_tokens = ret_view->text.len == 0 ? 0 :
 	    (ret_view->text.len + BYTES_A_TOKEN - 1) / BYTES_A_TOKEN;
 	sbx_buf_clear(&l.text);
+	sbx_buf_clear(&l.json_text);
 	free(l.v);
 }
 

@@ -89,5 +89,6 @@ EXTRA_DIST += tests/regress/test_copyin.py \
 	tests/regress/test_copyin_edges.py tests/regress/test_unpack.py
 
 # what attackers tried
-TESTS += tests/regress/test_break_guest.py
-EXTRA_DIST += tests/regress/test_break_guest.py
+TESTS += tests/regress/test_break_guest.py tests/regress/test_break_output.py
+EXTRA_DIST += tests/regress/test_break_guest.py \
+	tests/regress/test_break_output.py
