@@ -1,4 +1,4 @@
-/* clean: stop all sandboxes, remove what dead suites left on the disk */
+/* clean: remove what dead suites left on the disk; -f: stop sandboxes, too */
 #include "sbxd/cli/cli.h"
 
 #include <errno.h>
@@ -75,7 +75,7 @@ clean_slot(const struct cli *cli, int slot)
 }
 
 static int
-stop_all(struct cli *cli, int slot, bool force)
+stop_all(struct cli *cli, int slot)
 {
 	struct json_object *res, *list;
 	struct sbx_err err;
@@ -99,7 +99,7 @@ stop_all(struct cli *cli, int slot, bool force)
 		json_object_object_add(args, "container_id",
 		    json_object_new_string(id));
 		json_object_object_add(args, "force",
-		    json_object_new_boolean(force));
+		    json_object_new_boolean(true));
 		if (client_call(&c, "sandbox_stop", args, 15000, &r, &err) != 0)
 			status = cli_fail(CLI_FATAL, &err);
 		else
@@ -127,7 +127,7 @@ cmd_clean(struct cli *cli, int argc, char **argv)
 	for (int slot = 0; slot < SBX_MAX_SLOTS; slot++) {
 		if (cli->slot != -1 && cli->slot != slot)
 			continue;
-		if ((r = stop_all(cli, slot, force)) != CLI_OK)
+		if (force && (r = stop_all(cli, slot)) != CLI_OK)
 			status = r;
 		clean_slot(cli, slot);
 	}

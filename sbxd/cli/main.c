@@ -34,7 +34,7 @@ static const struct command {
 	    "run a command in a sandbox" },
 	{ "stop", cmd_stop, "[-f] SANDBOX ...", "stop sandboxes" },
 	{ "clean", cmd_clean, "[-f]",
-	    "stop all sandboxes, remove what dead suites left" },
+	    "remove what dead suites left; -f: stop all sandboxes first" },
 	{ "journal", cmd_journal_slot, "tail|show|verify [OPTION ...]",
 	    "read and verify the audit journal" },
 	{ "doctor", cmd_doctor, "", "check what this machine lacks" },
