@@ -523,6 +523,9 @@ output_views(struct call *call, const struct ask_run *st, bool failed)
 		return (call_refused(call, error));
 	if (masked > 0)
 		result_u64(call->res, "masked", masked);
+	/* Also what could not be stored at all, which leaves no gap to see. */
+	if (dropped < st->dropped)
+		dropped = st->dropped;
 	if (dropped > 0)
 		result_u64(call->res, "dropped_bytes", dropped);
 	return (0);
