@@ -606,6 +606,9 @@ def test_scratch(e):
     e.run(B, "mkdir -p a; touch a/f; chmod 000 a; python3 -c \"import os\n"
           "for i in range(3000):\n os.mkdir('x'); os.chdir('x')\n\"")
     e.stop(B)
+    until = time.monotonic() + 10   # it is moved there after the answer
+    while B in boxes(e.scratch) and time.monotonic() < until:
+        time.sleep(0.01)
     left = wait_trash(e.scratch, 60)
     tap.same((left, boxes(e.scratch)), ([], [A]),
              "a stopped sandbox's scratch goes, however deep")
