@@ -111,6 +111,15 @@ struct job {
 };
 LIST_HEAD(job_list, job);
 
+/* A run whose processes are gone, until the recorder has what its pipes hold:
+ * a recorder may die with it, and then the next one gets it. */
+struct spent {
+	LIST_ENTRY(spent) link;
+	char run[SBX_RUN_HEX + 1];
+	int out[2];			/* owned */
+};
+LIST_HEAD(spent_list, spent);
+
 enum sandbox_state { SB_CREATING, SB_READY, SB_ENDING, SB_STATE_MAX };
 struct sandbox {
 	LIST_ENTRY(sandbox) link;
@@ -144,6 +153,7 @@ struct engine {
 	struct image image;
 	struct sandbox_list sandboxes;
 	unsigned nsandboxes;
+	struct spent_list spent;
 	bool ending;
 	int exit_code;
 };
@@ -171,6 +181,8 @@ int job_kill(struct job *j, uint32_t id);
 void job_killed(struct job *j, uint32_t killed, uint8_t left);
 void job_gone(struct job *j);		/* frees it */
 void job_tell_recorder(struct job *j);
+void spent_tell_recorder(struct engine *e);	/* all of them */
+void spent_taken(struct engine *e, const char *run);
 
 /* --- work.c ---------------------------------------------------------------------------- */
 void work_find(struct sandbox *sb, const struct sbx_engine_work *q,

@@ -199,11 +199,45 @@ job_killed(struct job *j, uint32_t killed, uint8_t left)
 void
 job_gone(struct job *j)
 {
-	struct sbx_run_closed m = { .run = j->run };
 	struct engine *e = j->sb->e;
+	struct spent *s = sbx_xcalloc(1, sizeof(*s));
 
 	job_killed(j, 0, 0);	/* answers a kill that waits */
+	memcpy(s->run, j->run, sizeof(s->run));
+	s->out[0] = sbx_steal_fd(&j->out[0]);
+	s->out[1] = sbx_steal_fd(&j->out[1]);
+	LIST_INSERT_HEAD(&e->spent, s, link);
 	if (e->recorder != NULL)
-		(void)sbx_send_run_closed(e->recorder, 0, &m, NULL);
+		(void)sbx_send_run_closed(e->recorder, 0,
+		    &(struct sbx_run_closed){ .run = s->run }, NULL);
 	job_free(j);
+}
+
+void
+spent_tell_recorder(struct engine *e)
+{
+	struct spent *s;
+
+	LIST_FOREACH(s, &e->spent, link) {
+		(void)sbx_send_run_open(e->recorder, 0,
+		    &(struct sbx_run_open){ .run = s->run }, s->out);
+		(void)sbx_send_run_closed(e->recorder, 0,
+		    &(struct sbx_run_closed){ .run = s->run }, NULL);
+	}
+}
+
+void
+spent_taken(struct engine *e, const char *run)
+{
+	struct spent *s;
+
+	LIST_FOREACH(s, &e->spent, link)
+		if (strcmp(s->run, run) == 0)
+			break;
+	if (s == NULL)
+		return;
+	LIST_REMOVE(s, link);
+	sbx_close(&s->out[0]);
+	sbx_close(&s->out[1]);
+	free(s);
 }

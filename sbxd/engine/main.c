@@ -76,6 +76,8 @@ engine_add_peer(struct engine *e, enum sbx_proc proc, int fd)
 	sbx_peer_free(*slot);
 	*slot = sbx_peer_new(e->base, fd,
 	    rec ? &engine_from_recorder : &engine_from_proxy, e, on_other_end);
+	if (rec)
+		spent_tell_recorder(e);
 	LIST_FOREACH(sb, &e->sandboxes, link) {
 		if (!rec) {
 			sandbox_tell_proxy(sb);

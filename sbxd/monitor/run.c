@@ -459,9 +459,10 @@ run_killed(struct monitor *m, const struct sbx_engine_killed *q)
 
 /* --- end ----------------------------------------------------------------- */
 
-/* Everybody who waits for it is answered, and the record closed. */
+/* Everybody who waits for it is answered, and the record closed.  st: what the
+ * recorder said with its end; NULL: it is asked for those who wait. */
 static void
-run_end(struct monitor *m, struct run *r)
+run_end(struct monitor *m, struct run *r, const struct sbx_run_stats *st)
 {
 	struct sandbox *sb = sandbox_find(m, r->container);
 	char status[16], out[24], errs[24];
@@ -479,10 +480,16 @@ run_end(struct monitor *m, struct run *r)
 	    "err_bytes", errs, NULL);
 	for (i = 0; i < SBX_NELEM(m->workers); i++) {
 		w = &m->workers[i];
-		if ((w->ask.type == SBX_MSG_EXEC_WAIT ||
-		    w->ask.type == SBX_MSG_EXEC_KILL) &&
-		    strcmp(w->ask.run, r->id) == 0)
+		if ((w->ask.type != SBX_MSG_EXEC_WAIT &&
+		    w->ask.type != SBX_MSG_EXEC_KILL) ||
+		    strcmp(w->ask.run, r->id) != 0)
+			continue;
+		if (st == NULL || w->ask.back_id != 0) {
 			stat_ask(m, w);
+			continue;
+		}
+		state_send(w, r, st);
+		ask_done(w);
 	}
 	if (sb != NULL)
 		sandbox_run_ended(m, sb);
@@ -495,7 +502,7 @@ run_ask_finish(struct monitor *m, struct run *r)
 	struct sbx_peer *rec = component_peer(m, SBX_PROC_RECORDER);
 
 	if (m->comps[SBX_PROC_RECORDER].state == COMP_DOWN) {
-		run_end(m, r);
+		run_end(m, r, NULL);
 		return;
 	}
 	if (rec != NULL)
@@ -550,7 +557,9 @@ run_finished(struct monitor *m, const struct sbx_run_finished *q)
 	}
 	r->out_bytes = q->out_bytes;
 	r->err_bytes = q->err_bytes;
-	run_end(m, r);
+	run_end(m, r, &(struct sbx_run_stats){ .known = q->known,
+	    .out_bytes = q->out_bytes, .err_bytes = q->err_bytes,
+	    .idle_ms = q->idle_ms, .dropped = q->dropped });
 }
 
 /* All that lived in it ended with it. */
@@ -588,7 +597,7 @@ run_tick(struct monitor *m, uint64_t now_ns)
 		/* the output is what the recorder holds, whenever it is back;
 		 * the end of the command does not wait for that */
 		if (now_ns > r->finish_by_ns)
-			run_end(m, r);
+			run_end(m, r, NULL);
 		else if (r->finish_tries >= FINISH_AT_ONCE)
 			run_ask_finish(m, r);
 	}
@@ -727,7 +736,7 @@ run_recorder_down(struct monitor *m)
 	for (r = TAILQ_FIRST(&m->runs); r != NULL; r = next) {
 		next = TAILQ_NEXT(r, link);
 		if (r->finishing)
-			run_end(m, r);
+			run_end(m, r, NULL);
 	}
 	ask_fail_all(m, SBX_PROC_RECORDER,
 	    component_why(m, SBX_PROC_RECORDER));

@@ -44,7 +44,8 @@ on_run_closed(struct sbx_peer *p, struct sbx_in *in)
 	run = run_find(sbx_peer_ctx(p), id);
 	if (run != NULL)
 		run_close(run);
-	return (0);
+	return (sbx_send_run_taken(p, 0, &(struct sbx_run_taken){ .run = id },
+	    NULL));
 }
 
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {

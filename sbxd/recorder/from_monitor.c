@@ -21,6 +21,19 @@ find(struct sbx_peer *p, const char *id, struct run **ret_run)
 	return (0);
 }
 
+static struct sbx_run_stats
+stats_of(const struct run *run)
+{
+	const struct stream *o = &run->streams[SBX_STREAM_OUT],
+	    *e = &run->streams[SBX_STREAM_ERR];
+	uint64_t last_ns = o->last_ns > e->last_ns ? o->last_ns : e->last_ns;
+
+	return ((struct sbx_run_stats){ .known = 1, .out_bytes = o->size,
+	    .err_bytes = e->size, .dropped = run_lost(run),
+	    .idle_ms = last_ns != 0 ? (sbx_mono_ns() - last_ns) / 1000000 :
+	    UINT64_MAX });
+}
+
 /*
  * What the pipes hold now is stored before the answer; a descendant that goes
  * on writing is recorded, but not waited for.
@@ -29,7 +42,9 @@ static int
 on_run_finish(struct sbx_peer *p, struct sbx_in *in)
 {
 	struct recorder *r = sbx_peer_ctx(p);
-	struct sbx_run_finished m = { .run = in->m.run_finish.run };
+	struct sbx_run_finished m = { .run = in->m.run_finish.run,
+		.idle_ms = UINT64_MAX };
+	struct sbx_run_stats st;
 	struct run *run;
 	int error;
 
@@ -40,8 +55,11 @@ on_run_finish(struct sbx_peer *p, struct sbx_in *in)
 		run_drain(run);
 		m.known = run->opened ||
 		    sbx_mono_ns() - r->started_ns > EARLY_NS;
-		m.out_bytes = run->streams[SBX_STREAM_OUT].size;
-		m.err_bytes = run->streams[SBX_STREAM_ERR].size;
+		st = stats_of(run);
+		m.out_bytes = st.out_bytes;
+		m.err_bytes = st.err_bytes;
+		m.idle_ms = st.idle_ms;
+		m.dropped = st.dropped;
 		run_settle(run, sbx_mono_ns());
 	}
 	return (sbx_send_run_finished(p, in->hdr.id, &m, NULL));
@@ -98,25 +116,14 @@ static int
 on_run_stat(struct sbx_peer *p, struct sbx_in *in)
 {
 	struct sbx_run_stats m = { .idle_ms = UINT64_MAX };
-	const struct stream *o, *e;
-	uint64_t last_ns;
 	struct run *run;
 	int error;
 
 	error = find(p, in->m.run_stat.run, &run);
 	if (error != 0)
 		return (error);
-	if (run != NULL) {
-		o = &run->streams[SBX_STREAM_OUT];
-		e = &run->streams[SBX_STREAM_ERR];
-		last_ns = o->last_ns > e->last_ns ? o->last_ns : e->last_ns;
-		m.known = 1;
-		m.out_bytes = o->size;
-		m.err_bytes = e->size;
-		m.dropped = run_lost(run);
-		if (last_ns != 0)
-			m.idle_ms = (sbx_mono_ns() - last_ns) / 1000000;
-	}
+	if (run != NULL)
+		m = stats_of(run);
 	return (sbx_send_run_stats(p, in->hdr.id, &m, NULL));
 }
 

@@ -103,7 +103,8 @@ class Engine:
         mine, theirs = ipc.pair()
         self.mon.send("INTRODUCE", 0, [theirs.fileno()], peer=PROCS[proc])
         theirs.close()
-        setattr(self, {"recorder": "rec"}.get(proc, proc), ipc.Chan(mine))
+        kind = ipc.Recorder if proc == "recorder" else ipc.Chan
+        setattr(self, {"recorder": "rec"}.get(proc, proc), kind(mine))
         return self
 
     def next_id(self):

@@ -231,6 +231,19 @@ class Chan:
         return Msg(spec.name, mid, unpack(spec.name, body), list(fds))
 
 
+class Recorder(Chan):
+    """The recorder's end of the engine's channel: takes what is closed."""
+
+    def _one(self, end):
+        m = super()._one(end)
+        if m.name == "RUN_CLOSED":
+            try:
+                self.send("RUN_TAKEN", run=m["run"])
+            except Closed:
+                pass    # the engine has ended meanwhile
+        return m
+
+
 def pair():
     """Two connected ends: (socket of the test, socket for a child)."""
     a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
