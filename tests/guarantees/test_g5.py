@@ -73,20 +73,27 @@ def dead_journal(tap, s, box):
 def full_disk(tap, s, box, state):
     """No space: refused, and said; space again: goes on."""
     filler = os.path.join(state, "filler")
-    with open(filler, "wb") as f:
-        try:
-            while True:
-                f.write(b"x" * 65536)
-                f.flush()
-        except OSError:
-            pass
+
+    def fill():
+        with open(filler, "ab") as f:
+            try:
+                while True:
+                    f.write(b"x" * 4096)
+                    f.flush()
+            except OSError:
+                pass
+    fill()
     refused = None
-    for _ in range(300):    # the journal has some room of its own
+    for _ in range(200):    # the journal has some room of its own
+        for _ in range(10):
+            s.call("sandbox_exec", container_id=box,
+                   argv=["true", "x" * 1000])
         refused = s.call("sandbox_initialize")
         if refused["status"] != "ok":
             break
         s.call("sandbox_stop", container_id=refused["container_id"],
                force=True)
+        fill()
     tap.ok(refused["status"] == "error" and
            ("journal" in refused["error"] or "space" in refused["error"]),
            "disk full: a new sandbox is refused, and says why", refused)
