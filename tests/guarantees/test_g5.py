@@ -74,14 +74,14 @@ def full_disk(tap, s, box, state):
     """No space: refused, and said; space again: goes on."""
     filler = os.path.join(state, "filler")
 
+    out = open(filler, "wb", buffering=0)
+
     def fill():
-        with open(filler, "ab") as f:
-            try:
-                while True:
-                    f.write(b"x" * 4096)
-                    f.flush()
-            except OSError:
+        try:
+            while out.write(b"x" * 4096):
                 pass
+        except OSError:
+            pass
     fill()
     refused = None
     for _ in range(200):    # the journal has some room of its own
@@ -100,6 +100,7 @@ def full_disk(tap, s, box, state):
     copied = s.call("copy_file", container_id=box, local_src_file="data.txt",
                     dest_path="/workspace/full.txt")
     tap.ok(copied["status"] == "error", "disk full: so is a crossing", copied)
+    out.close()
     os.unlink(filler)
     ok = s.wait_for(lambda: s.call("sandbox_initialize")["status"] == "ok", 15)
     tap.ok(ok, "space again: new sandboxes")
