@@ -93,12 +93,23 @@ word_before(const struct spot *s)
 
 /* --- tokens by prefix ------------------------------------------------------ */
 
+/*
+ * A prefix that no word contains, such as ghp_, counts wherever it stands:
+ * behind an escape (\\n, %3D) or a field that was glued to it.  The short
+ * and the plain ones (sk-, hf_, AKIA) only at the begin of a word.
+ */
+static bool
+anywhere(const char *prefix, size_t len)
+{
+	return (len >= 4 && (prefix[len - 1] == '_' || prefix[len - 1] == '-'));
+}
+
 static bool
 find_token(const struct shape *sh, const struct spot *s, struct found *f)
 {
 	size_t skip = strlen(sh->prefix), n = s->n - skip;
 
-	if (word_before(s))
+	if (word_before(s) && !anywhere(sh->prefix, skip))
 		return (false);
 	if (sh->max != 0 && n > sh->max + 1)
 		n = sh->max + 1;
