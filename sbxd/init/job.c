@@ -124,6 +124,10 @@ default_signals(void)
 		(void)syscall(SYS_rt_sigaction, sig, none, NULL, 8);
 }
 
+/*
+ * From vfork(2), until its exec: it may write here what it likes, since the
+ * supervisor reads none of it again, and does not return.
+ */
 static _Noreturn void
 command(struct init *in, const struct sbx_init_exec *q, const int fds[3],
     int err_fd)
@@ -185,8 +189,8 @@ supervise(struct init *in, const struct sbx_init_exec *q, const int fds[3],
 	(void)prctl(PR_SET_NAME, "sbx-job");
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) == -1 ||
-	    pipe2(ep, O_CLOEXEC) == -1 || (pid = fork()) == -1)
-		exec_failed(report_fd, errno, "fork");
+	    pipe2(ep, O_CLOEXEC) == -1 || (pid = vfork()) == -1)
+		exec_failed(report_fd, errno, "vfork");
 	if (pid == 0)
 		command(in, q, fds, ep[1]);
 	(void)close(ep[1]);
