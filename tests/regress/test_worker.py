@@ -567,8 +567,8 @@ def before_offset(s, q):
     os.close(fd)
 
 
-odd("output that goes nowhere", "OUT_READ", before_offset, "read_output",
-    {"run_id": "2" * 16})
+odd("output that goes nowhere", "OUT_READ", before_offset, "sandbox_exec",
+    {**C, "commands": ["echo something"]})
 odd("a list that counts wrong", "SB_LIST",
     lambda s, q: s.chan.send("SB_END", q.id, count=3),
     "sandbox_list_containers", {})
