@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """sbxd-engine and sbx-init, driven as the monitor and the recorder do."""
+import errno
 import os
 import pwd
 import select
@@ -63,9 +64,12 @@ class Engine:
                       argv=argv, cwd=cwd, env=list(env))
         os.close(fd)
         started = self.mon.recv(want="ENGINE_EXEC_STARTED")
-        fds = self.rec.recv(want="RUN_OPEN").fds if started["error"] != 11 \
-            else []
-        return run, started, fds
+        while started["error"] != errno.EAGAIN:
+            m = self.rec.recv(want="RUN_OPEN")
+            if m["run"] == run:
+                return run, started, m.fds
+            m.close()       # one that the last recorder had not taken
+        return run, started, []
 
     def run(self, argv, timeout=20, **kw):
         """(started, exited or None, stdout, stderr) of a whole command"""
@@ -83,7 +87,10 @@ class Engine:
                     open_fds.discard(fd)
         for fd in fds:
             os.close(fd)
-        return started, self.mon.recv(want="ENGINE_EXITED"), *out
+        ended = self.mon.recv(want="ENGINE_EXITED")
+        while ended["run"] != run:
+            ended = self.mon.recv(want="ENGINE_EXITED")
+        return started, ended, *out
 
     def text(self, script, **kw):
         return self.run(["bash", "-c", script], **kw)[2].decode()
