@@ -513,7 +513,7 @@ main(void)
 	bool privileged = geteuid() == 0;
 	int why;
 
-	(void)alarm(600); /* nothing here may wait for ever */
+	(void)alarm(240); /* nothing here may wait for ever */
 	tap_plan(0);
 	landlock_abi = sbx_privs_landlock_abi(&why);
 	if (!prepare(&st)) {
