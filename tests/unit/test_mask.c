@@ -211,7 +211,8 @@ test_linear(void)
 		if (s > 3)
 			printf("# %s: %.1f s\n", unit[i], s);
 	}
-	ok(worst < 6, "4 MiB of the worst takes %.2f s", worst);
+	/* linear takes a second or so, 20 under valgrind; quadratic: hours */
+	ok(worst < 300, "4 MiB of the worst takes %.2f s", worst);
 	free(p);
 }
 
