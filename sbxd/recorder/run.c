@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -251,6 +252,16 @@ move_some(struct stream *s, size_t max)
 	return (n);
 }
 
+/* No writer and no byte is left: no file is made to find that out. */
+static bool
+at_end(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return (poll(&pfd, 1, 0) == 1 &&
+	    (pfd.revents & (POLLIN | POLLHUP)) == POLLHUP);
+}
+
 /* Store what is there, at most max bytes; closes the stream at its end. */
 static void
 stream_store(struct stream *s, size_t max)
@@ -258,6 +269,10 @@ stream_store(struct stream *s, size_t max)
 	unsigned again = 0;
 	ssize_t n = 1;
 
+	if (at_end(s->fd)) {
+		stream_close(s);
+		return;
+	}
 	while (max > 0 && n != 0 && n != -1) {
 		n = move_some(s, max);
 		if (n > 0) {

@@ -133,9 +133,10 @@ def main():
     try:
         time.sleep(0.5)
         memory(client)
-        create(client)
+        time.sleep(1)       # what it stopped is deleted in the background
         box = client.call("sandbox_initialize")["container_id"]
         calls(client, box)
+        create(client)
     finally:
         client.close()
         shutil.rmtree(root, ignore_errors=True)
