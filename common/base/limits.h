@@ -45,6 +45,11 @@
 #define SBX_JOURNAL_ANSWERS 16384	/* of one writer, not sent yet */
 #define SBX_JOURNAL_TORN 16	/* lines that wait for their account */
 #define SBX_PROXY_CLOSED 64	/* ids of ended sandboxes it remembers */
+/* A file's change time lags behind the clock by up to a tick (10 ms at most).
+ * A copy is told to be over so long after its last byte, and what changes
+ * from then on is newer than this margin before. */
+#define SBX_COPY_SETTLE_MS 12
+#define SBX_COPY_MARGIN_MS 11
 #define SBX_RESTARTS_PER_MIN 5	/* deaths in a minute: stays down */
 #define SBX_SHUTDOWN_MS 1000
 

@@ -349,6 +349,7 @@ unpack(int in, int result_fd, bool one, const char *dest)
 	while (r == 0 && (r = take_record(&u, &rec)) == 0 &&
 	    rec.type != SBX_COPY_T_END)
 		r = put_record(&u, &rec);
+	(void)usleep(SBX_COPY_SETTLE_MS * 1000);
 	(void)sbx_write_all(result_fd, &u.r, sizeof(u.r));
 	_exit(0);
 }

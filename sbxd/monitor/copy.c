@@ -96,7 +96,8 @@ copy_finish(struct copy *c)
 		sb->used_ns = sbx_mono_ns();
 		if (c->mode == SBX_COPY_LIST && c->error == 0)
 			sandbox_baseline(sb, c->final_path != NULL ?
-			    c->final_path : c->dest, sbx_wall_ns());
+			    c->final_path : c->dest, sbx_wall_ns() -
+			    SBX_COPY_MARGIN_MS * MS_NS);
 	}
 	if (w != NULL && w->ask.type == SBX_MSG_COPY_IN) {
 		(void)sbx_send_copy_done(w->peer, w->ask.id,
