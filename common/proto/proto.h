@@ -52,6 +52,18 @@ enum sbx_sandbox_state {
 	SBX_SANDBOX_CREATING, SBX_SANDBOX_READY, SBX_SANDBOX_STOPPING,
 	SBX_SANDBOX_MAX
 };
+/* Whose controllers: all of a v2 hierarchy, or one of v1's. */
+enum sbx_hierarchy {
+	SBX_CGROUP_V2, SBX_CGROUP_MEMORY, SBX_CGROUP_PIDS, SBX_CGROUP_CPU,
+	SBX_CGROUP_MAX
+};
+/* What holds a sandbox within its limits, as bits. */
+enum sbx_limit {
+	SBX_LIMIT_MEMORY = 1, SBX_LIMIT_SWAP = 2, SBX_LIMIT_PIDS = 4,
+	SBX_LIMIT_CPU = 8, SBX_LIMIT_DISK = 16,
+	SBX_LIMIT_PIDS_RLIMIT = 32,	/* by setrlimit(2) only */
+};
+enum sbx_storage { SBX_STORAGE_DISK, SBX_STORAGE_TMPFS, SBX_STORAGE_MAX };
 enum sbx_match { SBX_MATCH_ALL, SBX_MATCH_NAME, SBX_MATCH_ID, SBX_MATCH_MAX };
 enum sbx_run_phase {
 	SBX_RUN_STARTING, SBX_RUN_RUNNING, SBX_RUN_ENDED, SBX_RUN_MAX

@@ -146,6 +146,7 @@ struct engine {
 	struct sbx_peer *monitor, *recorder, *proxy;	/* owned, NULL: none */
 	struct event *sigchld, *quiet;	/* owned */
 	int scratch_fd, init_fd, filter_fd, null_fd;	/* owned */
+	int images_fd;			/* owned */
 	struct scratch scratch;
 	struct blank ahead;
 	unsigned ahead_failed;

@@ -194,6 +194,7 @@ take_start(struct engine *e, struct sbx_in *in)
 	e->nproc = in->m.engine_start.nproc;
 	e->scratch_fd = sbx_steal_fd(&in->fds[0]);
 	e->init_fd = sbx_steal_fd(&in->fds[1]);
+	e->images_fd = sbx_steal_fd(&in->fds[2]);
 }
 
 /* Until nothing is left to delete, or time is up. */

@@ -67,7 +67,8 @@ start_engine(struct component *c)
 		.nproc = SBX_SANDBOX_NPROC };
 
 	return (sbx_send_engine_start(c->peer, 0, &s,
-	    (int[]){ c->m->dir_scratch, c->m->fd_init }));
+	    (int[]){ c->m->dir_scratch, c->m->fd_init, c->m->dir_images,
+	    c->m->fd_userns }));
 }
 
 static int

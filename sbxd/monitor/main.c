@@ -183,7 +183,8 @@ main(int argc, char **argv)
 	sbx_accepts_print(argc, argv, tables, NULL);
 	sbx_log_init("sbxd", SBX_LOG_NOTICE);
 	m->fd_in = m->fd_out = m->fd_root = m->fd_listen = m->fd_lock = -1;
-	m->dir_journal = m->dir_runs = m->dir_scratch = m->fd_init = -1;
+	m->dir_journal = m->dir_runs = m->dir_scratch = m->dir_images = -1;
+	m->fd_init = m->fd_userns = -1;
 	if ((r = setup_options(m, argc, argv, getenv)) >= 0)
 		return (r);
 	take_stdio(m);

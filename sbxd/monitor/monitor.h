@@ -228,7 +228,8 @@ struct monitor {
 	bool stdio, by_root, serving;
 	unsigned debug, slot, slot_first, slot_last;
 	/* kept open for ever: after the cage nothing can be opened */
-	int dir_journal, dir_runs, dir_scratch, fd_init, fd_lock, fd_listen;
+	int dir_journal, dir_runs, dir_scratch, dir_images;
+	int fd_init, fd_userns, fd_lock, fd_listen;
 	int fd_in, fd_out;		/* the stdio client's, else -1 */
 	int fd_root;			/* copy root of stdio, else -1 */
 	char root_reason[256];		/* why there is none */

@@ -221,6 +221,20 @@ program_dir(char dst[PATH_MAX], struct sbx_err *err)
 	return (0);
 }
 
+/* The image store is one for all suites of this user. */
+static int
+open_images(struct monitor *m, const struct ids *ids, struct sbx_err *err)
+{
+	char SBX_CLEANUP(free) *path = NULL;
+
+	m->fd_userns = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+	if (m->fd_userns == -1)
+		return (sbx_err_sys(err, "/proc/self/ns/user"));
+	path = sbx_xasprintf("%s/images", m->paths.state);
+	return (open_own(AT_FDCWD, path, ids->sbxd, ids->sbxd_gid,
+	    &m->dir_images, err));
+}
+
 /* O_PATH: it is handed to the engine, which executes it by descriptor. */
 static int
 open_init(struct monitor *m, struct sbx_err *err)
@@ -402,6 +416,7 @@ setup_open(struct monitor *m, char *(*env)(const char *),
 	    &m->dir_runs, err)) != 0 ||
 	    (r = open_own(dir, "scratch", ids.sbxd, ids.sbxd_gid,
 	    &m->dir_scratch, err)) != 0 ||
+	    (r = open_images(m, &ids, err)) != 0 ||
 	    (r = open_init(m, err)) != 0 ||
 	    (r = open_socket(m, err)) != 0)
 		return (r);

@@ -75,7 +75,7 @@ start_engine(const char *build)
 	struct sbx_engine_start m = { .nofile_hard = 512, .nproc = 200 };
 	struct sbx_introduce in = { .peer = SBX_PROC_RECORDER };
 	char program[512], init[512];
-	int ch[2], rec[2], fds[2];
+	int ch[2], rec[2], fds[4];
 
 	(void)snprintf(program, sizeof(program), "%s/sbxd-engine", build);
 	(void)snprintf(init, sizeof(init), "%s/sbx-init", build);
@@ -91,7 +91,9 @@ start_engine(const char *build)
 	sbx_chan_init(&monitor, ch[0], SBX_PROC_MONITOR, SBX_PROC_ENGINE);
 	fds[0] = open(scratch, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	fds[1] = open(init, O_PATH | O_CLOEXEC);
-	if (fds[0] == -1 || fds[1] == -1)
+	fds[2] = fds[0];
+	fds[3] = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+	if (fds[0] == -1 || fds[1] == -1 || fds[3] == -1)
 		give_up(init);
 	if (sbx_chan_send(&monitor, SBX_MSG_ENGINE_START, 0, &m, fds,
 	    WAIT_MS) != 0)
@@ -104,6 +106,7 @@ start_engine(const char *build)
 	(void)close(rec[1]);
 	(void)close(fds[0]);
 	(void)close(fds[1]);
+	(void)close(fds[3]);
 }
 
 static void

@@ -76,7 +76,8 @@ class Result:
 class Engine:
     ids = 0x1000
 
-    def __init__(self, scratch, user=None, init=None, nproc=200, mods=None):
+    def __init__(self, scratch, user=None, init=None, nproc=200, mods=None,
+                 images=None):
         mine, theirs = ipc.pair()
         self.scratch, popen = scratch, {}
         if user is not None:
@@ -90,7 +91,9 @@ class Engine:
                               stdin=subprocess.DEVNULL, env=env, **popen)
         self.mon = ipc.Chan(mine)
         fds = [os.open(scratch, os.O_RDONLY | os.O_DIRECTORY),
-               os.open(init or os.path.join(BUILD, "sbx-init"), os.O_PATH)]
+               os.open(init or os.path.join(BUILD, "sbx-init"), os.O_PATH),
+               os.open(images or scratch, os.O_RDONLY | os.O_DIRECTORY),
+               os.open("/proc/self/ns/user", os.O_RDONLY)]
         self.mon.send("ENGINE_START", 0, fds, nofile_hard=512, nproc=nproc)
         for fd in fds:
             os.close(fd)

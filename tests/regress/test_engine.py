@@ -33,9 +33,11 @@ class Engine:
         self.mon = ipc.Chan(mine)
         d = os.open(self.scratch, os.O_RDONLY | os.O_DIRECTORY)
         i = os.open(init, os.O_PATH)
-        self.mon.send("ENGINE_START", 0, [d, i], nofile_hard=1000, nproc=200)
-        os.close(d)
-        os.close(i)
+        u = os.open("/proc/self/ns/user", os.O_RDONLY)
+        self.mon.send("ENGINE_START", 0, [d, i, d, u], nofile_hard=1000,
+                      nproc=200)
+        for fd in (d, i, u):
+            os.close(fd)
         self.mon.recv(want="HELLO", timeout=10)
         self.runs = 0
         self.rec = self.introduce(RECORDER)
