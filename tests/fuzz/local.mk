@@ -3,7 +3,7 @@
 # make check.  One more target: its name in SBX_FUZZERS, its four lines, its
 # corpus in corpus/NAME.
 SBX_FUZZERS = fuzz_wire fuzz_conf fuzz_jsonrpc fuzz_json fuzz_journal \
-	fuzz_gitconfig fuzz_view
+	fuzz_gitconfig fuzz_view fuzz_image
 
 if FUZZERS
 AM_CFLAGS += -fsanitize=fuzzer-no-link
@@ -24,6 +24,11 @@ fuzz_conf_SOURCES = tests/fuzz/fuzz_conf.c $(FUZZ_MAIN)
 fuzz_conf_CPPFLAGS = $(AM_CPPFLAGS)
 fuzz_conf_LDFLAGS = $(FUZZ_LINK)
 fuzz_conf_LDADD = libsbx.a
+
+fuzz_image_SOURCES = tests/fuzz/fuzz_image.c $(FUZZ_MAIN)
+fuzz_image_CPPFLAGS = $(AM_CPPFLAGS)
+fuzz_image_LDFLAGS = $(FUZZ_LINK)
+fuzz_image_LDADD = libsbx.a
 
 fuzz_jsonrpc_SOURCES = tests/fuzz/fuzz_jsonrpc.c $(FUZZ_MAIN) $(FRONT_CORE) \
 	$(FRONT_TOOLS)
