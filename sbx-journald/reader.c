@@ -16,6 +16,28 @@ struct journal_reader {
 	char *map;
 	size_t mapped;
 	size_t at;		/* of the next line in map */
+	char *needle;		/* lines without these bytes are passed over */
+	size_t needle_len;	/* 0: none are */
+};
+
+/* Backwards in steps of so much: what is read for nothing when the lines that
+ * are looked for are the last ones. */
+#define STEP_BYTES ((size_t)1 << 20)
+#define AHEAD_BYTES ((size_t)8 << 20)
+
+/* A place to go on from. */
+struct place {
+	unsigned file;
+	size_t at;
+};
+
+/* The last lines that match, so far. */
+struct last_lines {
+	const struct journal_filter *filter;
+	uint64_t want, found;
+	struct place oldest;
+	size_t *starts;		/* owned: candidates of one step, oldest first */
+	size_t room;
 };
 
 /* The lowest and the highest number there is; 0 when there is no file. */
@@ -159,78 +181,283 @@ journal_close(struct journal_reader *r)
 	unmap(r);
 	sbx_close(&r->fd);
 	sbx_close(&r->dir_fd);
+	free(r->needle);
 	free(r);
+}
+
+/*
+ * Only lines that have these bytes can match.  journal_parse() takes no record
+ * whose id or operation is written in another way, so none is passed over
+ * that a look at every line would find.
+ */
+static char *
+needle_of(const struct journal_filter *f)
+{
+	if (f->run != NULL)
+		return (sbx_xasprintf("\"run_id\":\"%s\"", f->run));
+	/* a container's first digits are enough: its end is not known */
+	if (f->container != NULL)
+		return (sbx_xasprintf("\"container_id\":\"%s", f->container));
+	if (f->op != NULL && journal_is_plain(f->op))
+		return (sbx_xasprintf("\"op\":\"%s\"", f->op));
+	return (NULL);
+}
+
+void
+journal_want(struct journal_reader *r, const struct journal_filter *f)
+{
+	free(r->needle);
+	r->needle = needle_of(f);
+	r->needle_len = r->needle == NULL ? 0 : strlen(r->needle);
+}
+
+/* Where the line begins that holds byte `at`. */
+static size_t
+line_of(const struct journal_reader *r, size_t at)
+{
+	const char *nl = at == 0 ? NULL : memrchr(r->map, '\n', at);
+
+	return (nl == NULL ? 0 : (size_t)(nl - r->map) + 1);
+}
+
+/* Where the first line begins in [from, end), or end. */
+static size_t
+line_after(const struct journal_reader *r, size_t from, size_t end)
+{
+	const char *nl;
+
+	if (from == 0)
+		return (0);
+	nl = memchr(r->map + from - 1, '\n', end - (from - 1));
+	return (nl == NULL ? end : (size_t)(nl - r->map) + 1);
+}
+
+/* The line at `at`.  The last one is a line without an end, too. */
+static struct journal_line
+line_at(const struct journal_reader *r, size_t at)
+{
+	size_t left = r->mapped - at;
+	const char *nl = memchr(r->map + at, '\n', left);
+
+	return ((struct journal_line){
+		.file = r->number, .offset = at, .text = r->map + at,
+		.len = nl == NULL ? left : (size_t)(nl - (r->map + at)),
+		.ended = nl != NULL,
+	});
+}
+
+/* The first line in [from, end) that may be wanted, or end. */
+static size_t
+candidate(const struct journal_reader *r, size_t from, size_t end)
+{
+	const char *hit;
+
+	if (r->needle_len == 0 || from == end)
+		return (from);
+	hit = memmem(r->map + from, end - from, r->needle, r->needle_len);
+	return (hit == NULL ? end : line_of(r, (size_t)(hit - r->map)));
+}
+
+/*
+ * Go to the next line that may be wanted.  When there is none, wait before a
+ * last line without an end: what is missing of it may be what is looked for.
+ */
+static bool
+go_to_line(struct journal_reader *r)
+{
+	size_t at = candidate(r, r->at, r->mapped);
+
+	if (at < r->mapped) {
+		r->at = at;
+		return (true);
+	}
+	at = line_of(r, r->mapped);
+	if (at > r->at)
+		r->at = at;
+	return (false);
+}
+
+/* See that there is a line at r->at: 0, SBX_E_AGAIN, and journal_next's. */
+static int
+find_line(struct journal_reader *r, struct sbx_err *err)
+{
+	unsigned first, last;
+	size_t before;
+	int res;
+
+	while (!go_to_line(r)) {
+		res = find_range(r->dir_fd, &first, &last);
+		if (res < 0)
+			return (sbx_err_sys(err, "reading the journal"));
+		/* the file first: a newer one is made after its last line */
+		before = r->mapped;
+		res = map_again(r, err);
+		if (res < 0)
+			return (res);
+		if (r->mapped != before)
+			continue;
+		if (!go_on(r, last))
+			return (SBX_E_AGAIN);
+		res = use_number(r, r->number + 1, err);
+		if (res < 0)
+			return (res);
+	}
+	return (0);
 }
 
 int
 journal_next(struct journal_reader *r, struct journal_line *ret_line,
     struct sbx_err *err)
 {
-	unsigned first, last;
-	const char *nl;
-	size_t left;
-	int res;
+	int res = find_line(r, err);
 
-	if (r->at >= r->mapped) {
-		res = find_range(r->dir_fd, &first, &last);
-		if (res < 0)
-			return (sbx_err_sys(err, "reading the journal"));
-		/* the file first: a newer one is made after its last line */
+	if (res < 0)
+		return (res);
+	*ret_line = line_at(r, r->at);
+	if (!ret_line->ended) {
+		/* perhaps its end has come since the file was mapped */
 		res = map_again(r, err);
 		if (res < 0)
 			return (res);
-		if (r->at >= r->mapped) {
-			if (!go_on(r, last))
-				return (SBX_E_AGAIN);
-			res = use_number(r, r->number + 1, err);
-			return (res < 0 ? res : journal_next(r, ret_line, err));
-		}
+		if (r->at >= r->mapped)
+			return (SBX_E_AGAIN);	/* or it was cut off */
+		*ret_line = line_at(r, r->at);
 	}
-	left = r->mapped - r->at;
-	/* a last line without end is shown, too: a crash may have left it */
-	nl = memchr(r->map + r->at, '\n', left);
-	*ret_line = (struct journal_line){
-		.file = r->number, .offset = r->at, .text = r->map + r->at,
-		.len = nl == NULL ? left : (size_t)(nl - (r->map + r->at)),
-		.ended = nl != NULL,
-	};
 	r->at += ret_line->len + ret_line->ended;
 	return (0);
 }
 
-/* Step back over at most n lines of the current file; returns how many. */
-static uint64_t
-back_lines(struct journal_reader *r, uint64_t n)
+void
+journal_unread(struct journal_reader *r, const struct journal_line *l)
 {
-	const char *nl;
-	uint64_t done = 0;
-	size_t end;
+	if (l->file == r->number)
+		r->at = l->offset;
+}
 
-	r->at = r->mapped;
-	while (done < n && r->at > 0) {
-		end = r->at - (r->map[r->at - 1] == '\n');
-		nl = end == 0 ? NULL : memrchr(r->map, '\n', end);
-		r->at = nl == NULL ? 0 : (size_t)(nl - r->map) + 1;
-		done++;
+bool
+journal_line_matches(const struct journal_filter *f,
+    const struct journal_line *l)
+{
+	struct journal_record rec;
+	bool yes;
+
+	if (f->container == NULL && f->run == NULL && f->op == NULL &&
+	    f->since == NULL)
+		return (true);
+	if (journal_parse(l->text, l->len, &rec) < 0)
+		return (false);
+	yes = journal_matches(f, &rec);
+	journal_record_clear(&rec);
+	return (yes);
+}
+
+static void
+add_start(struct last_lines *last, size_t n, size_t start)
+{
+	if (n == last->room) {
+		/* each is of another line, so no more than a step has */
+		last->room = last->room == 0 ? 1024 : 2 * last->room;
+		last->starts = sbx_xreallocarray(last->starts, last->room,
+		    sizeof(*last->starts));
 	}
-	return (done);
+	last->starts[n] = start;
+}
+
+/* The lines that begin in [from, end), newest first. */
+static void
+look_back(struct journal_reader *r, size_t from, size_t end,
+    struct last_lines *last)
+{
+	struct journal_line l;
+	size_t at, n = 0;
+
+	for (at = from; (at = candidate(r, at, end)) < end;) {
+		l = line_at(r, at);
+		add_start(last, n++, at);
+		at += l.len + l.ended;
+	}
+	while (n-- > 0 && last->found < last->want) {
+		l = line_at(r, last->starts[n]);
+		if (!journal_line_matches(last->filter, &l))
+			continue;
+		last->oldest = (struct place){ r->number, last->starts[n] };
+		last->found++;
+	}
+}
+
+/*
+ * Backwards the kernel does not guess what is needed next.  Advice only: a
+ * failure costs time.
+ */
+static void
+read_ahead(const struct journal_reader *r, size_t end)
+{
+	size_t from = end > AHEAD_BYTES ? end - AHEAD_BYTES : 0;
+
+	(void)madvise(r->map + from, end - from, MADV_WILLNEED);
+}
+
+/* The current file from its end, in steps whose borders do not depend on it. */
+static void
+look_back_file(struct journal_reader *r, struct last_lines *last)
+{
+	size_t start, from, end = r->mapped;
+
+	if (end == 0)
+		return;
+	from = (end - 1) / STEP_BYTES * STEP_BYTES;
+	while (last->found < last->want) {
+		if (from % AHEAD_BYTES == 0)
+			read_ahead(r, from);
+		/* none begins here when one line is longer than a step */
+		start = line_after(r, from, end);
+		if (start < end)
+			look_back(r, start, end, last);
+		end = start;
+		if (from == 0)
+			return;
+		from -= STEP_BYTES;
+	}
+}
+
+static int
+look_back_all(struct journal_reader *r, struct last_lines *last,
+    struct sbx_err *err)
+{
+	unsigned number;
+	int res;
+
+	if (find_range(r->dir_fd, &r->first, &number) < 0)
+		return (sbx_err_sys(err, "reading the journal"));
+	res = use_number(r, number, err);
+	if (res < 0)
+		return (res);
+	/* where to go on when nothing matches: what comes next is not lost */
+	last->oldest = (struct place){ number, r->mapped };
+	for (;;) {
+		look_back_file(r, last);
+		if (last->found == last->want || number <= r->first)
+			break;
+		res = use_number(r, --number, err);
+		if (res < 0)
+			return (res);
+	}
+	res = r->number == last->oldest.file ? 0 :
+	    use_number(r, last->oldest.file, err);
+	r->at = last->oldest.at < r->mapped ? last->oldest.at : r->mapped;
+	return (res);
 }
 
 int
-journal_seek_last(struct journal_reader *r, uint64_t n, struct sbx_err *err)
+journal_seek_last(struct journal_reader *r, const struct journal_filter *f,
+    uint64_t n, uint64_t *ret_found, struct sbx_err *err)
 {
-	unsigned last;
+	struct last_lines last = { .filter = f, .want = n };
 	int res;
 
-	if (find_range(r->dir_fd, &r->first, &last) < 0)
-		return (sbx_err_sys(err, "reading the journal"));
-	for (;;) {
-		res = use_number(r, last, err);
-		if (res < 0)
-			return (res);
-		n -= back_lines(r, n);
-		if (n == 0 || last <= r->first)
-			return (0);
-		last--;
-	}
+	journal_want(r, f);
+	res = look_back_all(r, &last, err);
+	free(last.starts);
+	*ret_found = last.found;
+	return (res);
 }

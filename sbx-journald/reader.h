@@ -27,6 +27,19 @@ struct journal_line {
 int journal_open(const char *dir, struct journal_reader **ret_reader,
     struct sbx_err *err);
 void journal_close(struct journal_reader *r);	/* NULL ok */
+/* NULL: any. */
+struct journal_filter {
+	const char *container;	/* its first digits are enough; hex only */
+	const char *run;	/* hex only */
+	const char *op;
+	const char *since;	/* RFC 3339, UTC, compared as text */
+};
+/*
+ * From now on journal_next() may pass over lines that cannot match f; the
+ * others it gives as before, so each must still be tried.  f: borrowed during
+ * the call.
+ */
+void journal_want(struct journal_reader *r, const struct journal_filter *f);
 /*
  * The next line.  What was appended since, and files made since, are found.
  * 0, SBX_E_AGAIN (none now), SBX_E_NOENT (a file is missing between two),
@@ -34,9 +47,16 @@ void journal_close(struct journal_reader *r);	/* NULL ok */
  */
 int journal_next(struct journal_reader *r, struct journal_line *ret_line,
     struct sbx_err *err);
-/* Go back so that the next n lines are the last ones.  0, SBX_E_SYS. */
-int journal_seek_last(struct journal_reader *r, uint64_t n,
-    struct sbx_err *err);
+/* Have journal_next() give l again: the last one that it gave. */
+void journal_unread(struct journal_reader *r, const struct journal_line *l);
+/*
+ * Go back so that the next *ret_found lines that match f are the last ones
+ * that do, at most n, and journal_want() f.  Reads from the end and no further
+ * than needed; where fewer than n match, that is all of it.
+ * 0, SBX_E_NOENT (a file is missing), SBX_E_SYS.
+ */
+int journal_seek_last(struct journal_reader *r, const struct journal_filter *f,
+    uint64_t n, uint64_t *ret_found, struct sbx_err *err);
 
 /* A line as a record.  Texts are decoded and owned by it. */
 struct journal_record {
@@ -49,22 +69,21 @@ struct journal_record {
 };
 /*
  * 0 or SBX_E_SYNTAX: the members are not exactly those of a record in their
- * order.  Clear it when 0 was returned.
+ * order, or an operation or id that needs no escapes is written with some.
+ * Clear it when 0 was returned.
  */
 int journal_parse(const char *text, size_t len, struct journal_record *ret_rec);
 void journal_record_clear(struct journal_record *rec);
 /* The text of a field, or NULL. */
 const char *journal_field(const struct journal_record *rec, const char *key);
 
-/* NULL: any. */
-struct journal_filter {
-	const char *container;	/* its first digits are enough */
-	const char *run;
-	const char *op;
-	const char *since;	/* RFC 3339, UTC, compared as text */
-};
+/* Only characters of names, which no writer of JSON has to escape. */
+bool journal_is_plain(const char *s);
 bool journal_matches(const struct journal_filter *f,
     const struct journal_record *rec);
+/* The line is a record that matches, or the filter is empty. */
+bool journal_line_matches(const struct journal_filter *f,
+    const struct journal_line *l);
 
 /*
  * Append rec as one line for a human, without newline: every foreign text is

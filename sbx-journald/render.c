@@ -60,6 +60,37 @@ text_of(struct json_object *all, const char *name)
 	return (json_object_get_string(json_object_object_get(all, name)));
 }
 
+bool
+journal_is_plain(const char *s)
+{
+	return (s[strspn(s, "0123456789abcdefghijklmnopqrstuvwxyz"
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ_.-")] == '\0');
+}
+
+/*
+ * What can be written without escapes is: then its bytes are enough to find
+ * it, and a forged line cannot hide from those who look for them.
+ */
+static bool
+is_findable(const char *text, size_t len, const char *name, const char *value)
+{
+	char SBX_CLEANUP(free) *as_written = NULL;
+
+	if (!journal_is_plain(value))
+		return (true);
+	as_written = sbx_xasprintf("\"%s\":\"%s\"", name, value);
+	return (memmem(text, len, as_written, strlen(as_written)) != NULL);
+}
+
+/* By these a record is looked for. */
+static bool
+is_all_findable(const char *text, size_t len, const struct journal_record *rec)
+{
+	return (is_findable(text, len, "op", rec->op) &&
+	    is_findable(text, len, "container_id", rec->container) &&
+	    is_findable(text, len, "run_id", rec->run));
+}
+
 int
 journal_parse(const char *text, size_t len, struct journal_record *ret_rec)
 {
@@ -92,6 +123,10 @@ journal_parse(const char *text, size_t len, struct journal_record *ret_rec)
 	ret_rec->code = json_object_get_int64(
 	    json_object_object_get(all, "code"));
 	ret_rec->fields = json_object_object_get(all, "fields");
+	if (!is_all_findable(text, len, ret_rec)) {
+		journal_record_clear(ret_rec);
+		return (SBX_E_SYNTAX);
+	}
 	return (0);
 }
 
@@ -115,8 +150,9 @@ bool
 journal_matches(const struct journal_filter *f,
     const struct journal_record *rec)
 {
-	if (f->container != NULL && strncmp(rec->container, f->container,
-	    strlen(f->container)) != 0)
+	/* what only begins like an id is none, and could be escaped */
+	if (f->container != NULL && (strncmp(rec->container, f->container,
+	    strlen(f->container)) != 0 || !journal_is_plain(rec->container)))
 		return (false);
 	if (f->run != NULL && strcmp(rec->run, f->run) != 0)
 		return (false);

@@ -12,6 +12,7 @@
 enum { EXIT_OK = 0, EXIT_USAGE = 1, EXIT_FATAL = 2, EXIT_UNTRUE = 4 };
 
 #define FOLLOW_PAUSE_NS 200000000
+#define FOLLOW_TRIES 5	/* at a line whose end is not there yet */
 #define TAIL_DEFAULT 10
 #define SINCE_MAX 32	/* yyyy-mm-ddThh:mm:ss.nnnnnnnnnZ */
 /* A line, each byte of it as an escape, and the names around it. */
@@ -67,52 +68,16 @@ print_line(const struct view *view, const struct journal_line *l)
 	    (!view->follow || fflush(stdout) == 0) ? 0 : SBX_E_CLOSED);
 }
 
-static bool
-has_filter(const struct journal_filter *f)
-{
-	return (f->container != NULL || f->run != NULL || f->op != NULL ||
-	    f->since != NULL);
-}
-
-static bool
-line_matches(const struct view *view, const struct journal_line *l)
-{
-	struct journal_record rec;
-	bool yes;
-
-	if (!has_filter(&view->filter))
-		return (true);
-	if (journal_parse(l->text, l->len, &rec) < 0)
-		return (false);
-	yes = journal_matches(&view->filter, &rec);
-	journal_record_clear(&rec);
-	return (yes);
-}
-
-/* How many lines match; the reader is at the end afterwards. */
+/* Print what matches from here on, `most` lines and then those that come. */
 static int
-count_matches(const struct view *view, struct journal_reader *r,
-    uint64_t *ret_n, struct sbx_err *err)
-{
-	struct journal_line l;
-	int res;
-
-	*ret_n = 0;
-	while ((res = journal_next(r, &l, err)) == 0)
-		*ret_n += line_matches(view, &l);
-	return (res == SBX_E_AGAIN ? 0 : res);
-}
-
-/* Print from here on, without the first `skip` matches. */
-static int
-print_from(const struct view *view, struct journal_reader *r, uint64_t skip,
+print_from(const struct view *view, struct journal_reader *r, uint64_t most,
     struct sbx_err *err)
 {
 	const struct timespec pause = { .tv_nsec = FOLLOW_PAUSE_NS };
 	struct journal_line l;
-	int res;
+	int res, tries = 0;
 
-	for (;;) {
+	while (most > 0 || view->follow) {
 		res = journal_next(r, &l, err);
 		if (res == SBX_E_AGAIN && view->follow &&
 		    fflush(stdout) == 0) {
@@ -122,11 +87,20 @@ print_from(const struct view *view, struct journal_reader *r, uint64_t skip,
 		}
 		if (res < 0)
 			return (res == SBX_E_AGAIN ? 0 : res);
-		if (!line_matches(view, &l) || (skip > 0 && skip-- > 0))
+		/* being written, or a crash left it: then it stays so */
+		if (view->follow && !l.ended && tries++ < FOLLOW_TRIES) {
+			journal_unread(r, &l);
+			(void)nanosleep(&pause, NULL);
+			continue;
+		}
+		tries = 0;
+		if (!journal_line_matches(&view->filter, &l))
 			continue;
 		if (print_line(view, &l) < 0)
 			return (sbx_err_sys(err, "writing to stdout"));
+		most -= most > 0;
 	}
+	return (0);
 }
 
 static int
@@ -134,25 +108,18 @@ show(const struct view *view, const char *dir)
 {
 	struct journal_reader *r;
 	struct sbx_err err = { 0 };
-	uint64_t total = 0, skip = 0;
+	uint64_t most = view->count;
 	int res;
 
 	res = journal_open(dir, &r, &err);
 	if (res < 0)
 		return (fail(&err));
-	if (view->count != UINT64_MAX && !has_filter(&view->filter))
-		res = journal_seek_last(r, view->count, &err);
-	else if (view->count != UINT64_MAX) {
-		/* twice over the journal, but in constant memory */
-		res = count_matches(view, r, &total, &err);
-		skip = total > view->count ? total - view->count : 0;
-		journal_close(r);
-		r = NULL;
-		if (res == 0)
-			res = journal_open(dir, &r, &err);
-	}
+	journal_want(r, &view->filter);
+	if (view->count != UINT64_MAX)
+		res = journal_seek_last(r, &view->filter, view->count, &most,
+		    &err);
 	if (res == 0)
-		res = print_from(view, r, skip, &err);
+		res = print_from(view, r, most, &err);
 	journal_close(r);
 	if (fflush(stdout) != 0)
 		return (EXIT_FATAL);
