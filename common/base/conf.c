@@ -1,5 +1,7 @@
 #include "common/base/conf.h"
 
+#include "common/base/cgroup.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -460,6 +462,8 @@ sbx_conf_env(struct sbx_conf *c, char *(*env)(const char *),
 int
 sbx_conf_check(const struct sbx_conf *c, struct sbx_err *err)
 {
+	uint32_t milli;
+
 	if (strcmp(c->transport, "http") == 0)
 		return (sbx_err_set(err, SBX_E_UNSUPPORTED,
 		    "transport http is not available in this build: "
@@ -467,6 +471,10 @@ sbx_conf_check(const struct sbx_conf *c, struct sbx_err *err)
 	if (c->run_cap_bytes > c->run_total_bytes)
 		return (sbx_err_set(err, SBX_E_RANGE,
 		    "run_cap_bytes is larger than run_total_bytes"));
+	if (c->cpus[0] != '\0' && sbx_parse_cpus(c->cpus, &milli) != 0)
+		return (sbx_err_set(err, SBX_E_SYNTAX, "cpus must be a number "
+		    "of processors such as 2 or 0.5, with at most three "
+		    "decimals"));
 	if (c->journal_reserve_bytes > c->journal_rotate_bytes)
 		return (sbx_err_set(err, SBX_E_RANGE,
 		    "journal_reserve_bytes is larger than "

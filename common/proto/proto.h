@@ -52,11 +52,6 @@ enum sbx_sandbox_state {
 	SBX_SANDBOX_CREATING, SBX_SANDBOX_READY, SBX_SANDBOX_STOPPING,
 	SBX_SANDBOX_MAX
 };
-/* Whose controllers: all of a v2 hierarchy, or one of v1's. */
-enum sbx_hierarchy {
-	SBX_CGROUP_V2, SBX_CGROUP_MEMORY, SBX_CGROUP_PIDS, SBX_CGROUP_CPU,
-	SBX_CGROUP_MAX
-};
 /* What holds a sandbox within its limits, as bits. */
 enum sbx_limit {
 	SBX_LIMIT_MEMORY = 1, SBX_LIMIT_SWAP = 2, SBX_LIMIT_PIDS = 4,

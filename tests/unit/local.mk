@@ -49,3 +49,8 @@ test_member_SOURCES = tests/unit/test_member.c tests/tap.h \
 	sbxd/front/member.c sbxd/front/member.h
 test_member_CPPFLAGS = $(AM_CPPFLAGS)
 test_member_LDADD = libsbx.a
+
+check_PROGRAMS += test_cgroup
+TESTS += test_cgroup
+test_cgroup_SOURCES = tests/unit/test_cgroup.c tests/tap.h
+test_cgroup_LDADD = libsbx.a
