@@ -1,7 +1,11 @@
 /*
  * Sandboxes without an id.  All that takes long is the same for every sandbox
- * of image `host`, so one is kept built, up to what its id is needed for; no
- * guest was ever in it.
+ * of an image, so one is kept built, of the image that was asked for last, up
+ * to what its id is needed for; no guest was ever in it.
+ *
+ * It does not hold the image: one that nobody uses can be removed.  Whoever
+ * takes a blank holds the image, and the blank fits when it was made of the
+ * same directory.
  */
 #include "sbxd/engine/engine.h"
 
@@ -10,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,12 +22,9 @@
 #define MAX_FAILED 3		/* in a row; then each says itself why */
 
 static int
-blank_make(struct engine *e, const char *dir, struct blank *ret_b,
+spawn(struct engine *e, struct build *b, struct blank *ret_b,
     struct sbx_err *err)
 {
-	struct build b = { .dir = dir, .image = &e->image,
-		.init_fd = e->init_fd, .null_fd = e->null_fd,
-		.uid = geteuid(), .gid = getegid() };
 	int pair[2], go[2], r;
 
 	if (pipe2(go, O_CLOEXEC) == -1)
@@ -33,9 +35,11 @@ blank_make(struct engine *e, const char *dir, struct blank *ret_b,
 		sbx_close(&go[1]);
 		return (r);
 	}
-	b.channel_fd = pair[1];
-	b.go_fd = go[0];
-	r = build_start(&b, &ret_b->pid, &ret_b->pidfd, err);
+	b->init_fd = e->init_fd;
+	b->null_fd = e->null_fd;
+	b->channel_fd = pair[1];
+	b->go_fd = go[0];
+	r = build_start(b, &ret_b->pid, &ret_b->pidfd, err);
 	sbx_close(&pair[1]);
 	sbx_close(&go[0]);
 	ret_b->channel = pair[0];
@@ -47,18 +51,58 @@ blank_make(struct engine *e, const char *dir, struct blank *ret_b,
 	return (r);
 }
 
+/* Its scratch is dir.  After a failure, too, that is there to be dropped. */
+static int
+blank_make(struct engine *e, const struct image *im, const char *dir,
+    struct blank *ret_b, struct sbx_err *err)
+{
+	struct build b = { .dir = dir, .binds = im->binds,
+		.nlower = im->nlayers };
+	struct stat st;
+	int r;
+
+	*ret_b = (struct blank){ .pidfd = -1, .channel = -1, .go = -1 };
+	if (fstatat(e->scratch_fd, im->layers[0], &st,
+	    AT_SYMLINK_NOFOLLOW) == -1)
+		return (sbx_err_sys(err, "a layer of the image"));
+	ret_b->dev = st.st_dev;
+	ret_b->ino = st.st_ino;
+	for (size_t i = 0; i < im->nlayers; i++)
+		b.lower[i] = im->layers[i];
+	b.uid = ret_b->uid = ids_take(&e->ids);
+	b.gid = b.uid == geteuid() ? getegid() : (gid_t)b.uid;
+	r = scratch_make(&e->scratch, dir, b.uid, err);
+	if (r == 0)
+		r = spawn(e, &b, ret_b, err);
+	if (r < 0)
+		ids_put(&e->ids, ret_b->uid);
+	return (r);
+}
+
+static bool
+fits(const struct engine *e, const struct mould *mould)
+{
+	struct stat st;
+
+	return (e->ahead.pid != 0 && fstatat(e->scratch_fd,
+	    mould->image->layers[0], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    st.st_dev == e->ahead.dev && st.st_ino == e->ahead.ino);
+}
+
 int
-blank_take(struct engine *e, const char *id, struct blank *ret_b,
-    struct sbx_err *err)
+blank_take(struct engine *e, const struct mould *mould, const char *id,
+    struct blank *ret_b, struct sbx_err *err)
 {
 	int r;
 
+	if (e->ahead.pid != 0 && !fits(e, mould))
+		blank_drop(e);
+	e->recent = mould->image;
 	if (e->ahead.pid != 0 && renameat(e->scratch_fd, AHEAD, e->scratch_fd,
 	    id) == 0) {
 		*ret_b = e->ahead;
 		e->ahead = (struct blank){ 0 };
-	} else if ((r = scratch_make(&e->scratch, id, err)) < 0 ||
-	    (r = blank_make(e, id, ret_b, err)) < 0)
+	} else if ((r = blank_make(e, mould->image, id, ret_b, err)) < 0)
 		return (r);
 	/* fits an empty pipe; when nobody reads it, the channel says why */
 	(void)!write(ret_b->go, id, strlen(id));
@@ -72,11 +116,10 @@ blank_ahead(struct engine *e)
 	struct sbx_err err = { 0 };
 	int r;
 
-	if (e->ahead.pid != 0 || e->ahead_failed >= MAX_FAILED)
+	if (e->ahead.pid != 0 || e->recent == NULL ||
+	    e->ahead_failed >= MAX_FAILED)
 		return;
-	r = scratch_make(&e->scratch, AHEAD, &err);
-	if (r == 0)
-		r = blank_make(e, AHEAD, &e->ahead, &err);
+	r = blank_make(e, e->recent, AHEAD, &e->ahead, &err);
 	if (r < 0) {
 		e->ahead_failed++;
 		log_debug("no sandbox ahead: %s, ignoring", err.msg);
@@ -90,6 +133,7 @@ forget(struct engine *e)
 	sbx_close(&e->ahead.pidfd);
 	sbx_close(&e->ahead.channel);
 	sbx_close(&e->ahead.go);
+	ids_put(&e->ids, e->ahead.uid);
 	e->ahead.pid = 0;
 	scratch_drop(&e->scratch, AHEAD);
 }

@@ -1,16 +1,23 @@
 /*
  * Building a sandbox: what the child does between clone3(2) and becoming
- * sbx-init.  It is root of nothing but its own new namespaces, below the
- * engine's; the host is changed nowhere.  Any step that fails ends it, with
+ * sbx-init.  Until it has built the sandbox it is in the engine's user
+ * namespace, whose capabilities are worth nothing outside; then it becomes the
+ * sandbox's own user in a namespace below, which owns none of the mounts that
+ * guests see.  The host is changed nowhere.  Any step that fails ends it, with
  * the step's name.
+ *
+ * Layers may be hostile: what an image or an earlier sandbox left in them is
+ * looked up without following any link, below the new root.
  */
 #include "sbxd/engine/engine.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <net/if.h>
 #include <sched.h>
@@ -59,39 +66,33 @@ must(bool good, const char *step)
 		die(step);
 }
 
-/* --- identity -------------------------------------------------------------- */
-
-static bool
-write_file(const char *path, const char *text)
-{
-	int SBX_CLEANUP(fd) fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	return (fd != -1 && sbx_write_all(fd, text, strlen(text)) == 0);
-}
+/* --- mounts ------------------------------------------------------------------ */
 
 /*
- * One uid: SBX_UID_SANDBOX inside is the engine's own outside; no 0 inside.
- * /proc/self belongs to somebody else while the process is not dumpable; in
- * that moment nobody shares its pid namespace.
+ * Open what lies below the working directory.  Were a part of it a link, in an
+ * image or left by a guest, it would lead to the host: that is an error.
  */
-static void
-map_ids(const struct build *b)
+static int
+open_below(const char *path)
 {
-	char text[64];
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
 
-	must(prctl(PR_SET_DUMPABLE, 1) == 0, "prctl: PR_SET_DUMPABLE");
-	must(write_file("/proc/self/setgroups", "deny"),
-	    "/proc/self/setgroups");
-	(void)snprintf(text, sizeof(text), "%d %u 1\n", SBX_UID_SANDBOX,
-	    b->gid);
-	must(write_file("/proc/self/gid_map", text), "/proc/self/gid_map");
-	(void)snprintf(text, sizeof(text), "%d %u 1\n", SBX_UID_SANDBOX,
-	    b->uid);
-	must(write_file("/proc/self/uid_map", text), "/proc/self/uid_map");
-	must(prctl(PR_SET_DUMPABLE, 0) == 0, "prctl: PR_SET_DUMPABLE");
+	return ((int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how)));
 }
 
-/* --- mounts ------------------------------------------------------------------ */
+static void
+mount_at(const char *source, const char *path, const char *type,
+    unsigned long flags, const char *data, const char *step)
+{
+	int fd = open_below(path);
+	char target[32];
+
+	must(fd != -1, step);
+	(void)snprintf(target, sizeof(target), "/proc/self/fd/%d", fd);
+	must(mount(source, target, type, flags, data) == 0, step);
+	(void)close(fd);
+}
 
 /* Read-only, and no device or set-id file counts; locked for nested users. */
 static bool
@@ -99,14 +100,14 @@ seal(const char *path, uint64_t attrs, unsigned flags)
 {
 	struct mount_attr a = { .attr_set = attrs };
 
-	return (syscall(SYS_mount_setattr, AT_FDCWD, path, flags, &a,
-	    sizeof(a)) == 0);
+	return (syscall(SYS_mount_setattr, AT_FDCWD, path,
+	    flags | AT_SYMLINK_NOFOLLOW, &a, sizeof(a)) == 0);
 }
 
 static void
 bind_readonly(const char *source, const char *target)
 {
-	must(mount(source, target, NULL, M_BIND | M_REC, NULL) == 0,
+	mount_at(source, target, NULL, M_BIND | M_REC, NULL,
 	    "mount: a directory of the host");
 	must(seal(target, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
 	    MOUNT_ATTR_NODEV, AT_RECURSIVE),
@@ -118,31 +119,44 @@ bind_readonly(const char *source, const char *target)
  * else, for the sake of files that are deleted then (Linux 5.10).
  */
 static bool
-mount_overlay(const char *target, const char *dir, const char *more)
+mount_overlay(const struct build *b, const int *lower, int dir,
+    const char *more)
 {
-	char options[160];
+	char options[128 + MAX_LAYERS * 24];
+	const char *sep = "lowerdir=";
+	int n = 0;
 
-	(void)snprintf(options, sizeof(options), "lowerdir=skel,"
-	    "upperdir=%s/upper,workdir=%s/work,userxattr%s", dir, dir, more);
-	return (mount("overlay", target, "overlay", M_NOSUID | M_NODEV,
+	for (size_t i = 0; i < b->nlower; i++, sep = ":")
+		n += snprintf(options + n, sizeof(options) - (size_t)n,
+		    "%s/proc/self/fd/%d", sep, lower[i]);
+	(void)snprintf(options + n, sizeof(options) - (size_t)n,
+	    ",upperdir=/proc/self/fd/%d/upper,workdir=/proc/self/fd/%d/work,"
+	    "userxattr%s", dir, dir, more);
+	return (mount("overlay", "m", "overlay", M_NOSUID | M_NODEV,
 	    options) == 0);
 }
 
+/* Layers are opened here: a descriptor of the engine's would be of its own
+ * mount namespace, where nothing of this one can be mounted from. */
 static void
 mount_root(const struct build *b)
 {
-	const char *target = "m";
+	int lower[MAX_LAYERS], dir = open_below(b->dir);
 
 	must(mount(NULL, "/", NULL, M_REC | M_PRIVATE, NULL) == 0,
 	    "mount: private propagation");
-	must(mount_overlay(target, b->dir, ",volatile") || (errno == EINVAL &&
-	    mount_overlay(target, b->dir, "")), "mount: overlay in a user "
+	must(dir != -1, "the scratch directory");
+	for (size_t i = 0; i < b->nlower; i++)
+		must((lower[i] = open_below(b->lower[i])) != -1,
+		    "a layer of the image");
+	must(mount_overlay(b, lower, dir, ",volatile") || (errno == EINVAL &&
+	    mount_overlay(b, lower, dir, "")), "mount: overlay in a user "
 	    "namespace (Linux 5.11 or newer, CONFIG_OVERLAY_FS, on a "
 	    "filesystem that can be its upper layer)");
-	must(chdir(target) == 0, "chdir to the new root");
-	for (size_t i = 0; i < b->image->nbinds; i++)
-		bind_readonly(b->image->binds[i].source,
-		    b->image->binds[i].target);
+	must(chdir("m") == 0, "chdir to the new root");
+	must(syscall(SYS_close_range, GO_FD + 1, ~0u, 0) == 0, "close_range");
+	for (size_t i = 0; b->binds != NULL && i < b->binds->n; i++)
+		bind_readonly(b->binds->v[i].source, b->binds->v[i].target);
 }
 
 static void
@@ -154,22 +168,22 @@ mount_proc(void)
 		"proc/key-users", "proc/sysrq-trigger", "proc/timer_list",
 		"proc/sched_debug", "proc/latency_stats" };
 
-	must(mount("proc", "proc", "proc", M_NOSUID | M_NODEV | M_NOEXEC,
-	    NULL) == 0, "mount: proc (EPERM: something is mounted over a part "
-	    "of the host's /proc; unset ProtectKernelTunables= and "
+	mount_at("proc", "proc", "proc", M_NOSUID | M_NODEV | M_NOEXEC, NULL,
+	    "mount: proc (EPERM: something is mounted over a part of the "
+	    "host's /proc; unset ProtectKernelTunables= and "
 	    "ProtectKernelLogs= of the unit)");
 	for (size_t i = 0; i < SBX_NELEM(readonly); i++) {
 		if (access(readonly[i], F_OK) == -1)
 			continue;
-		must(mount(readonly[i], readonly[i], NULL, M_BIND | M_REC,
-		    NULL) == 0, "mount: over a part of proc");
+		mount_at(readonly[i], readonly[i], NULL, M_BIND | M_REC, NULL,
+		    "mount: over a part of proc");
 		must(seal(readonly[i], MOUNT_ATTR_RDONLY, AT_RECURSIVE),
 		    "mount_setattr: a part of proc");
 	}
 	for (size_t i = 0; i < SBX_NELEM(hidden); i++)
 		if (access(hidden[i], F_OK) == 0)
-			must(mount("/dev/null", hidden[i], NULL, M_BIND,
-			    NULL) == 0, "mount: over a part of proc");
+			mount_at("/dev/null", hidden[i], NULL, M_BIND, NULL,
+			    "mount: over a part of proc");
 }
 
 static bool
@@ -189,7 +203,7 @@ static void
 mount_text(const char *target, const char *text)
 {
 	must(put_new("dev/text", text), "a file in /dev");
-	must(mount("dev/text", target, NULL, M_BIND, NULL) == 0,
+	mount_at("dev/text", target, NULL, M_BIND, NULL,
 	    "mount: a generated file");
 	must(seal(target, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
 	    MOUNT_ATTR_NOEXEC, 0), "mount_setattr: a generated file");
@@ -224,13 +238,13 @@ mount_dev(void)
 	};
 	char source[32], target[32];
 
-	must(mount("tmpfs", "dev", "tmpfs", M_NOSUID | M_NOEXEC,
-	    "mode=0755,size=64k,nr_inodes=64") == 0, "mount: tmpfs on /dev");
+	mount_at("tmpfs", "dev", "tmpfs", M_NOSUID | M_NOEXEC,
+	    "mode=0755,size=64k,nr_inodes=64", "mount: tmpfs on /dev");
 	for (size_t i = 0; i < SBX_NELEM(nodes); i++) {
 		(void)snprintf(source, sizeof(source), "/dev/%s", nodes[i]);
 		(void)snprintf(target, sizeof(target), "dev/%s", nodes[i]);
 		must(put_new(target, ""), "a mount point in /dev");
-		must(mount(source, target, NULL, M_BIND, NULL) == 0,
+		mount_at(source, target, NULL, M_BIND, NULL,
 		    "mount: a device of the host");
 	}
 	for (size_t i = 0; i < SBX_NELEM(links); i++)
@@ -238,10 +252,10 @@ mount_dev(void)
 		    "a link in /dev");
 	must(mkdir("dev/pts", 0755) == 0 && mkdir("dev/shm", 0755) == 0,
 	    "a mount point in /dev");
-	must(mount("devpts", "dev/pts", "devpts", M_NOSUID | M_NOEXEC,
-	    "newinstance,ptmxmode=0666,mode=0620") == 0, "mount: devpts");
-	must(mount("tmpfs", "dev/shm", "tmpfs", M_NOSUID | M_NODEV | M_NOEXEC,
-	    "mode=1777,size=64m") == 0, "mount: tmpfs on /dev/shm");
+	mount_at("devpts", "dev/pts", "devpts", M_NOSUID | M_NOEXEC,
+	    "newinstance,ptmxmode=0666,mode=0620", "mount: devpts");
+	mount_at("tmpfs", "dev/shm", "tmpfs", M_NOSUID | M_NODEV | M_NOEXEC,
+	    "mode=1777,size=64m", "mount: tmpfs on /dev/shm");
 	must(seal("dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, AT_RECURSIVE),
 	    "mount_setattr: /dev");
 }
@@ -267,6 +281,48 @@ net_up(void)
 	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
 	must(ioctl(fd, SIOCSIFFLAGS, &ifr) == 0, "ioctl: SIOCSIFFLAGS of lo");
 	(void)close(fd);
+}
+
+static bool
+write_file(const char *path, const char *text)
+{
+	int SBX_CLEANUP(fd) fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	return (fd != -1 && sbx_write_all(fd, text, strlen(text)) == 0);
+}
+
+/*
+ * SBX_UID_SANDBOX inside is the one uid outside that this sandbox was given;
+ * no 0 inside.  It makes the namespace as that uid, so that it may write the
+ * map by itself, and is its owner: no other sandbox's user is.
+ *
+ * /proc/self belongs to somebody else while the process is not dumpable; in
+ * that moment nobody shares its pid namespace.
+ */
+static void
+become(const struct build *b)
+{
+	char text[64];
+
+	/* where the engine has but one id it cannot drop its own groups */
+	must(setgroups(0, NULL) == 0 || b->uid == geteuid(), "setgroups");
+	must(setresgid(b->gid, b->gid, b->gid) == 0, "setresgid");
+	must(setresuid(b->uid, b->uid, b->uid) == 0, "setresuid");
+	must(unshare(CLONE_NEWUSER) == 0, "unshare of a user namespace");
+	must(prctl(PR_SET_DUMPABLE, 1) == 0, "prctl: PR_SET_DUMPABLE");
+	must(write_file("/proc/self/setgroups", "deny"),
+	    "/proc/self/setgroups");
+	(void)snprintf(text, sizeof(text), "%d %u 1\n", SBX_UID_SANDBOX,
+	    b->gid);
+	must(write_file("/proc/self/gid_map", text), "/proc/self/gid_map");
+	(void)snprintf(text, sizeof(text), "%d %u 1\n", SBX_UID_SANDBOX,
+	    b->uid);
+	must(write_file("/proc/self/uid_map", text), "/proc/self/uid_map");
+	must(prctl(PR_SET_DUMPABLE, 0) == 0, "prctl: PR_SET_DUMPABLE");
+	/* a change of ids made the kernel forget it; that the engine died
+	 * meanwhile shows as the end of the channel */
+	must(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0,
+	    "prctl: PR_SET_PDEATHSIG");
 }
 
 static void
@@ -336,7 +392,8 @@ child(const struct build *b)
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	keep_fds(b);
-	map_ids(b);
+	/* what is made here is not for the engine's user alone */
+	(void)umask(022);
 	mount_root(b);
 	mount_proc();
 	mount_dev();
@@ -345,6 +402,8 @@ child(const struct build *b)
 	take_id(id);
 	mount_names(id);
 	must(sethostname(id, strlen(id)) == 0, "sethostname");
+	(void)umask(077);
+	become(b);
 	drop_caps();
 	(void)syscall(SYS_execveat, EXEC_FD, "", argv, env, AT_EMPTY_PATH);
 	die("execveat of sbx-init");
@@ -356,8 +415,8 @@ build_start(const struct build *b, pid_t *ret_pid, int *ret_pidfd,
 {
 	int pidfd = -1;
 	struct clone_args a = {
-		.flags = CLONE_PIDFD | CLONE_NEWUSER | CLONE_NEWNS |
-		    CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
+		.flags = CLONE_PIDFD | CLONE_NEWNS | CLONE_NEWPID |
+		    CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
 		    CLONE_NEWCGROUP,
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
 		.exit_signal = SIGCHLD,

@@ -3,6 +3,7 @@
 
 /* What the engine holds: one struct, passed down. */
 
+#include "common/base/image.h"
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/proto/peer.h"
@@ -10,6 +11,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+struct engine;
 struct event;
 struct event_base;
 
@@ -21,16 +23,59 @@ struct event_base;
 
 /* --- image_host.c: what of the host a sandbox of image `host` sees ---------- */
 #define MAX_BINDS 40
-struct image {
+struct binds {
 	struct {
 		char source[64];	/* absolute, on the host */
 		char target[64];	/* relative, below the new root */
-	} binds[MAX_BINDS];
-	size_t nbinds;
+	} v[MAX_BINDS];
+	size_t n;
 };
 /* Fill skel, an empty directory, the lowest layer.  0, SBX_E_SYS. */
-int image_host_prepare(int skel, struct image *ret_image,
+int image_host_prepare(int skel, struct binds *ret_binds,
     struct sbx_err *err);
+
+/* --- image.c: the images of the store, while they are in use ---------------- */
+#define SKEL "skel"		/* of image host, in the scratch directory */
+#define IMAGES "images"		/* where the store is mounted, likewise */
+struct image {
+	LIST_ENTRY(image) link;
+	struct engine *e;
+	unsigned refs;
+	char hex[SBX_IMAGE_HEX + 1];	/* "" for the host's */
+	char layers[2][96];		/* top first, below scratch */
+	size_t nlayers;
+	const struct binds *binds;	/* borrowed, NULL: none */
+	int dir, lock;			/* owned; -1 for the host's */
+	struct sbx_image_config config;
+};
+LIST_HEAD(image_list, image);
+/* wanted: host, a name, a digest or a prefix of one.  *ret: for as long as
+ * the caller puts it back.  0, SBX_E_NOENT, and what the store's files make
+ * of it, err set. */
+int image_get(struct engine *e, const char *wanted, struct image **ret,
+    struct sbx_err *err);
+struct image *image_hold(struct image *im);
+void image_put(struct image *im);	/* NULL ok */
+void image_add_host(struct engine *e);	/* once; never put back */
+/* What a guest finds in its environment; a list as strings of a message, whose
+ * bytes are b's.  0, SBX_E_LIMIT. */
+int image_env(const struct image *im, struct sbx_strs *strs,
+    struct sbx_buf *b);
+int image_strs(const struct sbx_image_list *l, struct sbx_strs *strs,
+    struct sbx_buf *b);
+
+/* --- ids.c: who of the engine's namespace a sandbox's user is ---------------- */
+struct ids {
+	uint32_t first, n;		/* n 0: all share the engine's own */
+	uint32_t next;			/* index of the one tried first */
+	uint16_t *used;			/* owned: holders of each */
+};
+void ids_open(struct ids *ids, uint32_t first, uint32_t n);
+/* One that nobody holds and that was free for the longest; geteuid() where
+ * there is no range, or all of it is held. */
+uid_t ids_take(struct ids *ids);
+void ids_hold(struct ids *ids, uid_t uid);	/* once more */
+void ids_put(struct ids *ids, uid_t uid);
 
 /* --- guest_filter.c ----------------------------------------------------------- */
 /* The filter of guests and their init, as BPF in a sealed memfd (owned). */
@@ -45,8 +90,10 @@ struct scratch {
 };
 /* dir: for as long as s lives.  0, SBX_E_SYS. */
 int scratch_open(struct scratch *s, int dir, struct sbx_err *err);
-/* dir/ID/{upper,work} for a new sandbox.  0, SBX_E_SYS. */
-int scratch_make(struct scratch *s, const char *id, struct sbx_err *err);
+/* dir/ID/{upper,work} for a new sandbox whose user is uid (and gid), in the
+ * engine's namespace.  0, SBX_E_SYS. */
+int scratch_make(struct scratch *s, const char *id, uid_t uid,
+    struct sbx_err *err);
 /* Make one ahead, in a quiet moment; true: there may be one more. */
 bool scratch_spare(struct scratch *s);
 /* Delete it in a child of low priority; at once only its name goes. */
@@ -57,13 +104,24 @@ bool scratch_reaped(struct scratch *s, pid_t pid);
 void scratch_collect(struct scratch *s, void (*found)(void *, const char *),
     void *arg);
 
+/* --- mounts.c --------------------------------------------------------------------- */
+/*
+ * Enter a mount namespace of the engine's own, whose working directory is
+ * scratch and where the image store is at IMAGES below that; e->scratch_fd and
+ * e->images_fd are opened anew in it.  Once, caged.  0, SBX_E_SYS.
+ */
+int mounts_prepare(struct engine *e, struct sbx_err *err);
+
 /* --- build.c ---------------------------------------------------------------------- */
+#define MAX_LAYERS 32		/* below a sandbox's own */
 struct build {
-	const char *dir;		/* below scratch, which is the cwd */
-	const struct image *image;
+	/* names below scratch, which is the working directory */
+	const char *dir, *lower[MAX_LAYERS];	/* lower: top first */
+	size_t nlower;
+	const struct binds *binds;	/* NULL: none */
 	int init_fd, channel_fd, null_fd;
 	int go_fd;			/* pipe: the id, when it is known */
-	uid_t uid;
+	uid_t uid;			/* its user, in the engine's namespace */
 	gid_t gid;
 };
 /*
@@ -76,17 +134,23 @@ int build_start(const struct build *b, pid_t *ret_pid, int *ret_pidfd,
     struct sbx_err *err);
 
 /* --- blank.c ---------------------------------------------------------------------- */
-struct engine;
-
+/* How a sandbox is to be made. */
+struct mould {
+	struct image *image;		/* borrowed */
+};
 /* A sandbox that is built, or being built, and waits for its id. */
 struct blank {
 	pid_t pid;			/* 0: there is none */
 	int pidfd, channel, go;		/* owned */
+	uid_t uid;			/* of ids.c, to be put back */
+	dev_t dev;			/* its image, by its top layer, which */
+	ino_t ino;			/* its mount keeps from being reused */
 };
-/* One made ahead if there is, else a new one; it is told its id and has its
- * scratch.  Its descriptors are the caller's, go is closed.  0, SBX_E_SYS. */
-int blank_take(struct engine *e, const char *id, struct blank *ret_b,
-    struct sbx_err *err);
+/* One made ahead for that mould if there is, else a new one; it is told its id
+ * and has its scratch.  Its descriptors are the caller's, go is closed.
+ * 0, SBX_E_SYS. */
+int blank_take(struct engine *e, const struct mould *mould, const char *id,
+    struct blank *ret_b, struct sbx_err *err);
 /* Make one ahead, in a quiet moment. */
 void blank_ahead(struct engine *e);
 /* A child ended: true when it was the one made ahead. */
@@ -128,6 +192,9 @@ struct sandbox {
 	enum sandbox_state state;
 	struct sbx_peer *init;		/* owned; NULL when the channel ended */
 	pid_t pid;			/* 0: reaped */
+	uid_t uid;			/* of ids.c, held */
+	struct image *image;		/* held */
+	char wanted[256];		/* what the image was asked for by */
 	int pidfd, listener;		/* owned */
 	uint32_t create_id;		/* of CREATE while it waits, else 0 */
 	uint32_t stop_ids[MAX_WAITING];	/* of each STOP that waits */
@@ -151,7 +218,10 @@ struct engine {
 	struct blank ahead;
 	unsigned ahead_failed;
 	uint32_t nofile, nproc;
-	struct image image;
+	struct binds binds;
+	struct image_list images;	/* in use, and the host's */
+	struct image *recent;		/* of the last sandbox, while in use */
+	struct ids ids;
 	struct sandbox_list sandboxes;
 	unsigned nsandboxes;
 	struct spent_list spent;

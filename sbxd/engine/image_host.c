@@ -109,7 +109,7 @@ copy_file(int skel, const char *path)
 }
 
 static int
-add_bind(struct image *im, int skel, const char *path)
+add_bind(struct binds *im, int skel, const char *path)
 {
 	char source[64];
 	struct stat st;
@@ -117,12 +117,12 @@ add_bind(struct image *im, int skel, const char *path)
 	(void)snprintf(source, sizeof(source), "/%s", path);
 	if (lstat(source, &st) == -1 || !S_ISDIR(st.st_mode))
 		return (0);
-	if (im->nbinds == MAX_BINDS ||
-	    sbx_strlcpy(im->binds[im->nbinds].target, path, 64) != 0) {
+	if (im->n == MAX_BINDS ||
+	    sbx_strlcpy(im->v[im->n].target, path, 64) != 0) {
 		errno = ENAMETOOLONG;
 		return (-1);
 	}
-	(void)sbx_strlcpy(im->binds[im->nbinds++].source, source, 64);
+	(void)sbx_strlcpy(im->v[im->n++].source, source, 64);
 	if (make_parents(skel, path) == -1 ||
 	    (mkdirat(skel, path, 0755) == -1 && errno != EEXIST))
 		return (-1);
@@ -131,7 +131,7 @@ add_bind(struct image *im, int skel, const char *path)
 
 /* All of /etc that begin with the prefix before '*'. */
 static int
-add_matches(struct image *im, int skel, const char *pattern)
+add_matches(struct binds *im, int skel, const char *pattern)
 {
 	size_t n = strlen(pattern) - 1 - strlen("etc/");
 	char path[64];
@@ -150,7 +150,7 @@ add_matches(struct image *im, int skel, const char *pattern)
 }
 
 static int
-add_top(struct image *im, int skel, const char *name)
+add_top(struct binds *im, int skel, const char *name)
 {
 	char source[16], target[PATH_MAX];
 	ssize_t n;
@@ -164,7 +164,7 @@ add_top(struct image *im, int skel, const char *name)
 }
 
 static int
-fill(struct image *im, int skel)
+fill(struct binds *im, int skel)
 {
 	int r = 0;
 
@@ -187,13 +187,13 @@ fill(struct image *im, int skel)
 }
 
 int
-image_host_prepare(int skel, struct image *ret_image, struct sbx_err *err)
+image_host_prepare(int skel, struct binds *ret_binds, struct sbx_err *err)
 {
 	mode_t old = umask(022);
 	int r = 0;
 
-	ret_image->nbinds = 0;
-	if (fill(ret_image, skel) == -1)
+	ret_binds->n = 0;
+	if (fill(ret_binds, skel) == -1)
 		r = sbx_err_sys(err, "the skeleton of image host");
 	(void)umask(old);
 	return (r);

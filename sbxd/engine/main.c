@@ -146,7 +146,8 @@ prepare_image(struct engine *e, struct sbx_err *err)
 	    (skel = openat(e->scratch_fd, "skel", O_RDONLY | O_DIRECTORY |
 	    O_CLOEXEC)) == -1)
 		return (sbx_err_sys(err, "the scratch directory"));
-	return (image_host_prepare(skel, &e->image, err));
+	image_add_host(e);
+	return (image_host_prepare(skel, &e->binds, err));
 }
 
 /* Before the cage: nothing.  After it, as its own user: files and filter. */
@@ -159,9 +160,8 @@ prepare(struct engine *e, int channel_fd, bool trap, struct sbx_err *err)
 
 	if ((r = sbx_privs_enter(SBX_PROC_ENGINE, &args, &features, err)) < 0)
 		return (r);
-	/* mounts of a sandbox name their parts relative to it */
-	if (fchdir(e->scratch_fd) == -1)
-		return (sbx_err_sys(err, "scratch directory"));
+	if ((r = mounts_prepare(e, err)) < 0)
+		return (r);
 	e->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (e->null_fd == -1)
 		return (sbx_err_sys(err, "/dev/null"));
@@ -192,6 +192,8 @@ take_start(struct engine *e, struct sbx_in *in)
 {
 	e->nofile = in->m.engine_start.nofile_hard;
 	e->nproc = in->m.engine_start.nproc;
+	ids_open(&e->ids, in->m.engine_start.first_uid,
+	    in->m.engine_start.uids);
 	e->scratch_fd = sbx_steal_fd(&in->fds[0]);
 	e->init_fd = sbx_steal_fd(&in->fds[1]);
 	e->images_fd = sbx_steal_fd(&in->fds[2]);

@@ -13,12 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What every command of a sandbox finds, beside what its caller adds. */
-static const char *const guest_env[] = {
-	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-	"HOME=/home/sandbox", "USER=sandbox", "LOGNAME=sandbox",
-	"SHELL=/bin/bash", "LANG=C.UTF-8",
-};
+#define ENV_MAX 16384	/* an image's and ours */
 
 struct sandbox *
 sandbox_find(struct engine *e, const char *id)
@@ -50,6 +45,7 @@ sandbox_free(struct sandbox *sb)
 		event_free(sb->timer);
 	sbx_close(&sb->pidfd);
 	sbx_close(&sb->listener);
+	image_put(sb->image);
 	free(sb);
 }
 
@@ -81,10 +77,9 @@ send_start(struct sandbox *sb)
 	struct sbx_init_start m = { .nofile_hard = sb->e->nofile,
 		.nproc = sb->e->nproc };
 
-	sbx_buf_init(&b, 4096);
-	for (size_t i = 0; i < SBX_NELEM(guest_env); i++)
-		if (sbx_strs_add(&m.env, &b, guest_env[i]) != 0)
-			return (SBX_E_LIMIT);
+	sbx_buf_init(&b, ENV_MAX);
+	if (image_env(sb->image, &m.env, &b) != 0)
+		return (SBX_E_LIMIT);
 	return (sbx_send_init_start(sb->init, 0, &m, &sb->e->filter_fd));
 }
 
@@ -93,11 +88,13 @@ start(struct sandbox *sb, struct sbx_err *err)
 {
 	struct engine *e = sb->e;
 	struct timeval limit = { CREATE_S, 0 };
+	struct mould mould = { .image = sb->image };
 	struct blank b;
 	int r;
 
-	if ((r = blank_take(e, sb->id, &b, err)) < 0)
+	if ((r = blank_take(e, &mould, sb->id, &b, err)) < 0)
 		return (r);
+	sb->uid = b.uid;
 	sb->pid = b.pid;
 	sb->pidfd = b.pidfd;
 	sb->init = sbx_peer_new(e->base, b.channel, &engine_from_init, sb,
@@ -116,12 +113,9 @@ sandbox_create(struct engine *e, const struct sbx_sandbox_create *q,
     uint32_t id)
 {
 	struct sandbox *sb;
+	struct image *im;
 	struct sbx_err err = { 0 };
 
-	if (strcmp(q->image, "host") != 0) {
-		refuse(e, q->container, id, "there is no such image");
-		return;
-	}
 	if (sandbox_find(e, q->container) != NULL) {
 		refuse(e, q->container, id, "there is a sandbox of this id");
 		return;
@@ -130,8 +124,14 @@ sandbox_create(struct engine *e, const struct sbx_sandbox_create *q,
 		refuse(e, q->container, id, "there are too many sandboxes");
 		return;
 	}
+	if (image_get(e, q->image, &im, &err) < 0) {
+		refuse(e, q->container, id, err.msg);
+		return;
+	}
 	sb = sbx_xcalloc(1, sizeof(*sb));
 	sb->e = e;
+	sb->image = im;
+	(void)sbx_strlcpy(sb->wanted, q->image, sizeof(sb->wanted));
 	sb->pidfd = sb->listener = -1;
 	sb->create_id = id;
 	(void)sbx_strlcpy(sb->id, q->container, sizeof(sb->id));
@@ -176,11 +176,32 @@ is_egress_socket(int fd)
 	    &listens, &n) == 0 && listens == 0);
 }
 
+/* With the image's configuration, as it stands in the store. */
+static void
+send_ready(struct sandbox *sb)
+{
+	SBX_CLEANUP_BUF struct sbx_buf env;
+	SBX_CLEANUP_BUF struct sbx_buf entry;
+	const struct sbx_image_config *c = &sb->image->config;
+	char digest[SBX_IMAGE_DIGEST_SIZE] = "";
+	struct sbx_sandbox_ready m = { .container = sb->id,
+		.pid = (uint32_t)sb->pid, .image = sb->wanted,
+		.digest = digest, .user = c->user, .workdir = c->workdir };
+
+	sbx_buf_init(&env, SBX_IMAGE_ENV_MAX);
+	sbx_buf_init(&entry, SBX_IMAGE_ENTRYPOINT_MAX);
+	if (sb->image->hex[0] != '\0')
+		(void)snprintf(digest, sizeof(digest), "%s%s",
+		    SBX_IMAGE_ALGORITHM, sb->image->hex);
+	/* the limits are those of the file that they were read from */
+	(void)image_strs(&c->env, &m.env, &env);
+	(void)image_strs(&c->entrypoint, &m.entrypoint, &entry);
+	(void)sbx_send_sandbox_ready(sb->e->monitor, sb->create_id, &m, NULL);
+}
+
 int
 sandbox_is_ready(struct sandbox *sb, int listener)
 {
-	struct sbx_sandbox_ready m = { .container = sb->id,
-		.pid = (uint32_t)sb->pid };
 
 	if (sb->state != SB_CREATING || !is_egress_socket(listener)) {
 		sbx_close(&listener);
@@ -189,7 +210,7 @@ sandbox_is_ready(struct sandbox *sb, int listener)
 	sb->listener = listener;
 	sb->state = SB_READY;
 	(void)event_del(sb->timer);
-	(void)sbx_send_sandbox_ready(sb->e->monitor, sb->create_id, &m, NULL);
+	send_ready(sb);
 	sb->create_id = 0;
 	sb->e->ahead_failed = 0;
 	engine_quiet(sb->e);
@@ -285,5 +306,6 @@ sandbox_reaped(struct engine *e, pid_t pid, int status)
 	if (sb->create_id == 0 && sb->nstops == 0)
 		(void)sbx_send_sandbox_ended(e->monitor, 0, &m, NULL);
 	scratch_drop(&e->scratch, sb->id);
+	ids_put(&e->ids, sb->uid);
 	sandbox_free(sb);
 }

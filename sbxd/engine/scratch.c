@@ -25,6 +25,10 @@
  * no merging.
  */
 static const char *const parts[] = { "work", "upper", "upper/workspace" };
+/* Where the user is not the engine's own: what is his.  /home is not. */
+static const char *const homes[] = { "upper/home", "upper/home/sandbox" };
+static const char *const owned[] = { "upper", "upper/workspace",
+	"upper/home/sandbox" };
 
 static int
 make(int dir, const char *name)
@@ -77,17 +81,36 @@ scratch_spare(struct scratch *s)
 	return (s->nspares < MAX_SPARES);
 }
 
+static int
+give(int dir, const char *id, uid_t uid)
+{
+	mode_t old = umask(022);
+	int SBX_CLEANUP(fd) sub = openat(dir, id, O_RDONLY | O_DIRECTORY |
+	    O_CLOEXEC);
+	int r = sub == -1 ? -1 : 0;
+
+	for (size_t i = 0; r == 0 && i < SBX_NELEM(homes); i++)
+		r = mkdirat(sub, homes[i], 0755);
+	for (size_t i = 0; r == 0 && i < SBX_NELEM(owned); i++)
+		r = fchownat(sub, owned[i], uid, (gid_t)uid,
+		    AT_SYMLINK_NOFOLLOW);
+	(void)umask(old);
+	return (r);
+}
+
 int
-scratch_make(struct scratch *s, const char *id, struct sbx_err *err)
+scratch_make(struct scratch *s, const char *id, uid_t uid,
+    struct sbx_err *err)
 {
 	char name[24];
+	bool made = false;
 
 	if (s->nspares > 0) {
 		spare_name(name, --s->nspares);
-		if (renameat(s->dir, name, s->dir, id) == 0)
-			return (0);
+		made = renameat(s->dir, name, s->dir, id) == 0;
 	}
-	if (make(s->dir, id) == -1)
+	if ((!made && make(s->dir, id) == -1) ||
+	    (uid != geteuid() && give(s->dir, id, uid) == -1))
 		return (sbx_err_sys(err, "the scratch directory"));
 	return (0);
 }
