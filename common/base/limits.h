@@ -9,6 +9,7 @@
 #define SBX_MAX_SANDBOXES 256
 #define SBX_MAX_PRINCIPALS 64
 #define SBX_MAX_CONNECTIONS 64	/* of one front, without stdio */
+#define SBX_MAX_CTL 8		/* connections of operators */
 #define SBX_MAX_CALLS 24	/* in flight, all principals */
 #define SBX_MAX_CALLS_SANDBOX 6
 #define SBX_MAX_CALLS_RECOVERY 4 /* kept for stop and list */
@@ -27,6 +28,7 @@
 #define SBX_FRONT_OUT_MARK (1u << 20) /* unsent: requests are not read */
 #define SBX_FRONT_OUT_MAX (64u << 20) /* unsent: the connection is closed */
 #define SBX_MAX_COMMANDS (120u << 10) /* all commands/argv of one exec */
+#define SBX_ARGV_SHOWN 1024	/* bytes of a command in the journal */
 #define SBX_SANDBOX_NPROC 500
 #define SBX_NOFILE_GAP 512	/* suite's soft NOFILE minus a sandbox's hard */
 #define SBX_EGRESS_PORT 3128

@@ -124,6 +124,7 @@ static const struct sbx_privs_call calls_dir_read[] = {
 };
 
 static const struct sbx_privs_call calls_monitor[] = {
+	{ "accept4", "operators, on the one listener made before the cage" },
 	{ "getsockname", "a connection is one of the control socket" },
 	{ "setsockopt", "send buffers of the channels it makes" },
 	{ "socketpair", "channels to introduce with", SBX_RULE_UNIX },

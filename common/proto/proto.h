@@ -63,6 +63,9 @@ enum sbx_match { SBX_MATCH_ALL, SBX_MATCH_NAME, SBX_MATCH_ID, SBX_MATCH_MAX };
 enum sbx_run_phase {
 	SBX_RUN_STARTING, SBX_RUN_RUNNING, SBX_RUN_ENDED, SBX_RUN_MAX
 };
+/* What started a run on a terminal; no tool of a client has a blank in its
+ * name.  Such a run has no stored output. */
+#define SBX_TOOL_SHELL "sbx shell"
 enum sbx_copy_mode {
 	SBX_COPY_NAMES,	/* every name, empty files; .gitignore and .git/index
 			 * with their content: for git in a throwaway sandbox */

@@ -11,7 +11,7 @@
 struct cli {
 	struct sbx_paths paths;
 	char bindir[PATH_MAX];	/* where this program is; sbxd is beside it */
-	const char *home;	/* borrowed from the environment, may be NULL */
+	const char *home, *term; /* borrowed from the environment, or NULL */
 	int slot;		/* -s N, or -1: every running suite */
 	bool json;		/* --json */
 };
@@ -25,6 +25,12 @@ struct client {
 	long id;
 	struct sbx_buf in;
 };
+/*
+ * Connect to a socket of the suite in `slot`; type: SOCK_STREAM or
+ * SOCK_SEQPACKET.  *ret_fd: owned by the caller.  Errors: as client_open.
+ */
+int client_connect(const char *path, int type, int slot, int *ret_fd,
+    struct sbx_err *err);
 /*
  * Connect to the suite in `slot`.  Its socket is in a directory that only
  * this user (or root) can write, which is what makes it trustworthy.
@@ -52,12 +58,16 @@ int64_t client_int(struct json_object *o, const char *name, int64_t absent);
 int cli_find(const struct cli *cli, const char *who, struct client *ret_c,
     char ret_id[16], struct sbx_err *err);
 
+/* What of the suite's channels this program takes (sbx -P). */
+struct sbx_accepts;
+extern const struct sbx_accepts cli_from_monitor;
 /* Print "sbx: sentence" and return status. */
 int cli_fail(int status, const struct sbx_err *err);
 /* argv[0] is "sbx NAME".  Each returns an exit status, or CLI_SYNTAX. */
 int cmd_mcp(struct cli *cli, int argc, char **argv);
 int cmd_ps(struct cli *cli, int argc, char **argv);
 int cmd_exec(struct cli *cli, int argc, char **argv);
+int cmd_shell(struct cli *cli, int argc, char **argv);
 int cmd_stop(struct cli *cli, int argc, char **argv);
 int cmd_clean(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);

@@ -33,22 +33,18 @@ request_meta(void)
 }
 
 int
-client_open(const struct cli *cli, int slot, struct client *ret_c,
+client_connect(const char *path, int type, int slot, int *ret_fd,
     struct sbx_err *err)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	int SBX_CLEANUP(fd) fd = -1;
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
-	int n;
 
-	n = snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/suite-%d/mcp.sock",
-	    cli->paths.run, slot);
-	if (n < 0 || (size_t)n >= sizeof(sun.sun_path))
+	if (sbx_strlcpy(sun.sun_path, path, sizeof(sun.sun_path)) != 0)
 		return (sbx_err_set(err, SBX_E_LIMIT,
-		    "%.150s: longer than a socket's path may be",
-		    cli->paths.run));
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		    "%.150s: longer than a socket's path may be", path));
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 	if (fd == -1)
 		return (sbx_err_sys(err, "socket"));
 	if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == -1)
@@ -61,7 +57,22 @@ client_open(const struct cli *cli, int slot, struct client *ret_c,
 		return (sbx_err_set(err, SBX_E_POLICY,
 		    "the socket of suite %d belongs to uid %u", slot,
 		    (unsigned)cred.uid));
-	*ret_c = (struct client){ .fd = sbx_steal_fd(&fd), .slot = slot };
+	*ret_fd = sbx_steal_fd(&fd);
+	return (0);
+}
+
+int
+client_open(const struct cli *cli, int slot, struct client *ret_c,
+    struct sbx_err *err)
+{
+	char path[PATH_MAX + 64];
+	int fd, r;
+
+	(void)snprintf(path, sizeof(path), "%s/suite-%d/mcp.sock",
+	    cli->paths.run, slot);
+	if ((r = client_connect(path, SOCK_STREAM, slot, &fd, err)) != 0)
+		return (r);
+	*ret_c = (struct client){ .fd = fd, .slot = slot };
 	sbx_buf_init(&ret_c->in, SBX_MAX_JSON);
 	return (0);
 }

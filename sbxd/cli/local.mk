@@ -1,6 +1,7 @@
 bin_PROGRAMS += sbx
 sbx_SOURCES = sbxd/cli/main.c sbxd/cli/cli.h sbxd/cli/client.c \
 	sbxd/cli/cmd_mcp.c sbxd/cli/cmd_sandbox.c sbxd/cli/cmd_exec.c \
+	sbxd/cli/cmd_shell.c sbxd/cli/terminal.c sbxd/cli/terminal.h \
 	sbxd/cli/cmd_clean.c sbxd/cli/cmd_doctor.c \
 	sbxd/cli/cmd_journal.c sbxd/cli/cmd_journal.h
 sbx_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS) $(CRYPTO_CFLAGS)

@@ -2,10 +2,11 @@
  * sbx, the command line.
  *
  * It holds nothing and has no privilege of its own: it talks MCP to a running
- * suite over that suite's control socket, as the user who calls it, reads the
- * journal's files with that user's rights, or becomes a private suite (mcp).
+ * suite over that suite's sockets, as the user who calls it, reads the journal's
+ * files with that user's rights, or becomes a private suite (mcp).
  * Nobody talks to it.  It must never be able to do what its caller may not.
  */
+#include "common/proto/accepts.h"
 #include "config.h"
 #include "sbxd/cli/cli.h"
 #include "sbxd/cli/cmd_journal.h"
@@ -32,6 +33,8 @@ static const struct command {
 	{ "ps", cmd_ps, "[--json]", "list sandboxes" },
 	{ "exec", cmd_exec, "[-i] [-w DIR] [-t SECONDS] SANDBOX -- COMMAND ...",
 	    "run a command in a sandbox" },
+	{ "shell", cmd_shell, "[-w DIR] SANDBOX [-- COMMAND ...]",
+	    "a terminal in a sandbox" },
 	{ "stop", cmd_stop, "[-f] SANDBOX ...", "stop sandboxes" },
 	{ "clean", cmd_clean, "[-f]",
 	    "remove what dead suites left; -f: stop all sandboxes first" },
@@ -164,11 +167,14 @@ main(int argc, char **argv)
 	static const struct option longs[] = {
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' }, { 0 } };
+	static const struct sbx_accepts *const lists[] = { &cli_from_monitor,
+		NULL };
 	static struct cli cli = { .slot = -1 };
 	struct sbx_err err;
 	uint64_t v;
 	int ch;
 
+	sbx_accepts_print(argc, argv, NULL, lists);
 	while ((ch = getopt_long(argc, argv, "+s:hV", longs, NULL)) != -1) {
 		switch (ch) {
 		case 's':
@@ -194,6 +200,7 @@ main(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	find_bindir(&cli);
 	cli.home = getenv("HOME");
+	cli.term = getenv("TERM");
 	if (sbx_paths_get(geteuid(), getenv, &cli.paths, &err) != 0)
 		return (cli_fail(CLI_USAGE, &err));
 	for (size_t i = 0; i < SBX_NELEM(commands); i++)

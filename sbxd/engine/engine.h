@@ -172,6 +172,7 @@ struct job {
 	unsigned nkills;
 	struct event *kill_timer;	/* owned */
 	bool started, exited;
+	bool shell, pty;		/* on a terminal; its master was sent */
 };
 LIST_HEAD(job_list, job);
 
@@ -243,6 +244,10 @@ void sandbox_reaped(struct engine *e, pid_t pid, int status);
 void sandbox_tell_proxy(struct sandbox *sb);
 
 struct job *job_find(struct engine *e, const char *run);
+/* id: the monitor's request.  There is none of that run. */
+struct job *job_new(struct sandbox *sb, const char *run, uint32_t id);
+void job_refuse(struct engine *e, const char *run, uint32_t id, int error,
+    const char *reason);
 void job_exec(struct sandbox *sb, const struct sbx_engine_exec *q,
     int stdin_fd, uint32_t id);
 void job_started(struct job *j, int32_t error, const char *reason);
@@ -254,6 +259,12 @@ void job_gone(struct job *j);		/* frees it */
 void job_tell_recorder(struct job *j);
 void spent_tell_recorder(struct engine *e);	/* all of them */
 void spent_taken(struct engine *e, const char *run);
+
+/* --- shell.c --------------------------------------------------------------------------- */
+void shell_exec(struct sandbox *sb, const struct sbx_engine_shell *q,
+    uint32_t id);
+/* fd: consumed.  0, SBX_E_STATE, SBX_E_POLICY when it is no such thing. */
+int shell_pty(struct job *j, int fd);
 
 /* --- work.c ---------------------------------------------------------------------------- */
 void work_find(struct sandbox *sb, const struct sbx_engine_work *q,

@@ -48,6 +48,16 @@ on_init_exec_started(struct sbx_peer *p, struct sbx_in *in)
 }
 
 static int
+on_init_pty(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct job *j = own_job(sbx_peer_ctx(p), in->m.init_pty.run);
+
+	if (j == NULL)
+		return (SBX_E_STATE);
+	return (shell_pty(j, sbx_steal_fd(&in->fds[0])));
+}
+
+static int
 on_init_exited(struct sbx_peer *p, struct sbx_in *in)
 {
 	const struct sbx_init_exited *q = &in->m.init_exited;
@@ -113,6 +123,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 		on_init_failed },
 	[SBX_MSG_INIT_EXEC_STARTED] = { SBX_ST(INIT_UP), 0,
 		on_init_exec_started },
+	[SBX_MSG_INIT_PTY] = { SBX_ST(INIT_UP), 0, on_init_pty },
 	[SBX_MSG_INIT_EXITED] = { SBX_ST(INIT_UP), 0, on_init_exited },
 	[SBX_MSG_INIT_GONE] = { SBX_ST(INIT_UP), 0, on_init_gone },
 	[SBX_MSG_INIT_KILLED] = { SBX_ST(INIT_UP), 0, on_init_killed },

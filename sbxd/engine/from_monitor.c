@@ -84,6 +84,22 @@ on_engine_exec(struct sbx_peer *p, struct sbx_in *in)
 }
 
 static int
+on_engine_shell(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct sbx_engine_shell *q = &in->m.engine_shell;
+	struct sandbox *sb = sandbox_find(sbx_peer_ctx(p), q->container);
+
+	if (!sbx_is_hex(q->run, SBX_RUN_HEX))
+		return (SBX_E_SYNTAX);
+	if (sb == NULL || sb->state != SB_READY)
+		job_refuse(sbx_peer_ctx(p), q->run, in->hdr.id, ESRCH,
+		    "the sandbox has ended");
+	else
+		shell_exec(sb, q, in->hdr.id);
+	return (0);
+}
+
+static int
 on_engine_kill(struct sbx_peer *p, struct sbx_in *in)
 {
 	struct job *j = job_find(sbx_peer_ctx(p), in->m.engine_kill.run);
@@ -145,6 +161,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_SANDBOX_CREATE] = { SBX_ST_ANY, 0, on_sandbox_create },
 	[SBX_MSG_SANDBOX_STOP] = { SBX_ST_ANY, 0, on_sandbox_stop },
 	[SBX_MSG_ENGINE_EXEC] = { SBX_ST_ANY, 0, on_engine_exec },
+	[SBX_MSG_ENGINE_SHELL] = { SBX_ST_ANY, 0, on_engine_shell },
 	[SBX_MSG_ENGINE_KILL] = { SBX_ST_ANY, 0, on_engine_kill },
 	[SBX_MSG_ENGINE_WORK] = { SBX_ST_ANY, 0, on_engine_work },
 	[SBX_MSG_ENGINE_UNPACK] = { SBX_ST_ANY, 0, on_engine_unpack },

@@ -36,12 +36,12 @@ job_tell_recorder(struct job *j)
 {
 	struct sbx_run_open m = { .run = j->run };
 
-	if (j->sb->e->recorder != NULL)
+	if (j->sb->e->recorder != NULL && !j->shell)
 		(void)sbx_send_run_open(j->sb->e->recorder, 0, &m, j->out);
 }
 
-static void
-refuse(struct engine *e, const char *run, uint32_t id, int error,
+void
+job_refuse(struct engine *e, const char *run, uint32_t id, int error,
     const char *reason)
 {
 	struct sbx_engine_exec_started m = { .run = run, .error = error,
@@ -50,7 +50,7 @@ refuse(struct engine *e, const char *run, uint32_t id, int error,
 	(void)sbx_send_engine_exec_started(e->monitor, id, &m, NULL);
 }
 
-static struct job *
+struct job *
 job_new(struct sandbox *sb, const char *run, uint32_t id)
 {
 	struct job *j = sbx_xcalloc(1, sizeof(*j));
@@ -94,20 +94,20 @@ job_exec(struct sandbox *sb, const struct sbx_engine_exec *q, int stdin_fd,
 	struct job *j;
 
 	if (e->recorder == NULL) {
-		refuse(e, q->run, id, EAGAIN, "the recorder, which stores "
+		job_refuse(e, q->run, id, EAGAIN, "the recorder, which stores "
 		    "output, is not running at the moment: try again");
 		return;
 	}
 	if (job_find(e, q->run) != NULL) {
-		refuse(e, q->run, id, EEXIST, "there is a run of this id");
+		job_refuse(e, q->run, id, EEXIST, "there is a run of this id");
 		return;
 	}
 	if (sb->njobs >= SBX_MAX_JOBS_SANDBOX) {
-		refuse(e, q->run, id, EAGAIN, "too many runs in this sandbox");
+		job_refuse(e, q->run, id, EAGAIN, "too many runs in this sandbox");
 		return;
 	}
 	if (pipe2(out, O_CLOEXEC) == -1 || pipe2(err, O_CLOEXEC) == -1) {
-		refuse(e, q->run, id, errno, "pipe: out of descriptors");
+		job_refuse(e, q->run, id, errno, "pipe: out of descriptors");
 		sbx_close(&out[0]);
 		sbx_close(&out[1]);
 		return;
@@ -200,9 +200,14 @@ void
 job_gone(struct job *j)
 {
 	struct engine *e = j->sb->e;
-	struct spent *s = sbx_xcalloc(1, sizeof(*s));
+	struct spent *s;
 
 	job_killed(j, 0, 0);	/* answers a kill that waits */
+	if (j->shell) {		/* nothing of it was recorded */
+		job_free(j);
+		return;
+	}
+	s = sbx_xcalloc(1, sizeof(*s));
 	memcpy(s->run, j->run, sizeof(s->run));
 	s->out[0] = sbx_steal_fd(&j->out[0]);
 	s->out[1] = sbx_steal_fd(&j->out[1]);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 static const uint16_t types[] = { SBX_MSG_INIT_START, SBX_MSG_INIT_EXEC,
-	SBX_MSG_INIT_KILL, SBX_MSG_INIT_UNPACK, 0 };
+	SBX_MSG_INIT_KILL, SBX_MSG_INIT_UNPACK, SBX_MSG_INIT_SHELL, 0 };
 const struct sbx_accepts init_from_engine = { SBX_PROC_INIT, SBX_PROC_ENGINE,
 	types };
 
@@ -44,7 +44,10 @@ init_handle(struct init *in)
 	    in->in.hdr.type == SBX_MSG_INIT_START)	/* once, and it came */
 		r = SBX_E_STATE;
 	else if (in->in.hdr.type == SBX_MSG_INIT_EXEC)
-		job_start(in, &in->in.m.init_exec, in->in.fds, in->in.hdr.id);
+		job_start(in, &in->in.m.init_exec, in->in.fds, in->in.hdr.id,
+		    false);
+	else if (in->in.hdr.type == SBX_MSG_INIT_SHELL)
+		shell_start(in, &in->in.m.init_shell, in->in.hdr.id);
 	else if (in->in.hdr.type == SBX_MSG_INIT_KILL)
 		on_kill(in, in->in.m.init_kill.run, in->in.hdr.id);
 	else

@@ -61,8 +61,13 @@ int init_handle(struct init *in);	/* one message; 0 or an sbx_error */
 void init_send(uint16_t type, uint32_t id, const void *msg, const int *fds);
 
 /* job.c */
+/* tty: fds are a terminal, which becomes the controlling one; only then may
+ * argv be empty: the login shell. */
 void job_start(struct init *in, const struct sbx_init_exec *q, int fds[3],
-    uint32_t id);
+    uint32_t id, bool tty);
+/* The answer when there is not even a supervisor whose end would say so. */
+void job_never_started(const char *run, uint32_t id, int error,
+    const char *where);
 struct job *job_find(struct init *in, const char *run);
 void job_report(struct init *in, struct job *j);
 void job_reaped(struct init *in, pid_t pid, int status);
@@ -74,6 +79,9 @@ void kill_begin(struct init *in, struct job *j, uint32_t id);
 void kill_orphans(struct init *in);
 /* Go on with all kills; ms until it wants to run again, -1: nothing to do. */
 int kill_step(struct init *in);
+
+/* shell.c */
+void shell_start(struct init *in, const struct sbx_init_shell *q, uint32_t id);
 
 /* unpack.c */
 void unpack_start(struct init *in, const struct sbx_init_unpack *q, int fd,

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -110,6 +111,17 @@ exec_in_path(char **argv, char **env)
 	errno = error;
 }
 
+/* The shell of somebody who named no command.  Returns only on failure. */
+static void
+exec_login(char **env)
+{
+	static char bash[] = "bash", sh[] = "sh", login[] = "-l";
+	char *argv[][3] = { { bash, login, NULL }, { sh, login, NULL } };
+
+	for (size_t i = 0; i < SBX_NELEM(argv); i++)
+		exec_in_path(argv[i], env);
+}
+
 /*
  * Whatever the suite's starter was started with.  By the kernel's own call:
  * libc keeps two numbers to itself and refuses them.  SIGKILL and SIGSTOP are
@@ -130,7 +142,7 @@ default_signals(void)
  */
 static _Noreturn void
 command(struct init *in, const struct sbx_init_exec *q, const int fds[3],
-    int err_fd)
+    int err_fd, bool tty)
 {
 	static char *argv[MAX_ARGV + 1], *env[MAX_ENV + 1];
 	const char *s = NULL;
@@ -144,6 +156,8 @@ command(struct init *in, const struct sbx_init_exec *q, const int fds[3],
 	for (int i = 0; i < 3; i++)
 		if (dup2(fds[i], i) == -1)
 			exec_failed(err_fd, errno, "dup2");
+	if (tty && ioctl(0, TIOCSCTTY, 0) == -1)
+		exec_failed(err_fd, errno, "ioctl: TIOCSCTTY");
 	(void)close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
 	if (chdir(q->cwd) == -1) {
 		(void)snprintf(where, sizeof(where),
@@ -165,8 +179,12 @@ command(struct init *in, const struct sbx_init_exec *q, const int fds[3],
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)umask(022);
-	exec_in_path(argv, env);
-	(void)snprintf(where, sizeof(where), "cannot execute %.150s", argv[0]);
+	if (argv[0] == NULL)
+		exec_login(env);
+	else
+		exec_in_path(argv, env);
+	(void)snprintf(where, sizeof(where), "cannot execute %.150s",
+	    argv[0] != NULL ? argv[0] : "bash or sh");
 	exec_failed(err_fd, errno, where);
 }
 
@@ -180,7 +198,7 @@ command(struct init *in, const struct sbx_init_exec *q, const int fds[3],
  */
 static _Noreturn void
 supervise(struct init *in, const struct sbx_init_exec *q, const int fds[3],
-    int report_fd)
+    int report_fd, bool tty)
 {
 	struct report r = { .what = 'S' };
 	int ep[2], status;
@@ -192,7 +210,7 @@ supervise(struct init *in, const struct sbx_init_exec *q, const int fds[3],
 	    pipe2(ep, O_CLOEXEC) == -1 || (pid = vfork()) == -1)
 		exec_failed(report_fd, errno, "vfork");
 	if (pid == 0)
-		command(in, q, fds, ep[1]);
+		command(in, q, fds, ep[1], tty);
 	(void)close(ep[1]);
 	/* of PID 1's descriptors only the report is kept */
 	if (dup2(report_fd, 3) == -1 || dup2(ep[0], 4) == -1)
@@ -230,9 +248,8 @@ started(const char *run, uint32_t id, int error, const char *where)
 	init_send(SBX_MSG_INIT_EXEC_STARTED, id, &m, NULL);
 }
 
-/* There is no supervisor whose end would say so. */
-static void
-never_started(const char *run, uint32_t id, int error, const char *where)
+void
+job_never_started(const char *run, uint32_t id, int error, const char *where)
 {
 	struct sbx_init_gone gone = { .run = run };
 
@@ -242,7 +259,7 @@ never_started(const char *run, uint32_t id, int error, const char *where)
 
 void
 job_start(struct init *in, const struct sbx_init_exec *q, int fds[3],
-    uint32_t id)
+    uint32_t id, bool tty)
 {
 	struct job *j = NULL;
 	int rp[2] = { -1, -1 };
@@ -253,7 +270,8 @@ job_start(struct init *in, const struct sbx_init_exec *q, int fds[3],
 			j = &in->jobs[i];
 	if (j == NULL || job_find(in, q->run) != NULL ||
 	    sbx_strlcpy(j->run, q->run, sizeof(j->run)) != 0) {
-		never_started(q->run, id, EAGAIN, "too many runs in this sandbox");
+		job_never_started(q->run, id, EAGAIN,
+		    "too many runs in this sandbox");
 		return;
 	}
 	if (pipe2(rp, O_CLOEXEC) == -1 ||
@@ -263,11 +281,11 @@ job_start(struct init *in, const struct sbx_init_exec *q, int fds[3],
 		sbx_close(&rp[0]);
 		sbx_close(&rp[1]);
 		j->run[0] = '\0';
-		never_started(q->run, id, e, "fork in the sandbox");
+		job_never_started(q->run, id, e, "fork in the sandbox");
 		return;
 	}
 	if (pid == 0)
-		supervise(in, q, fds, rp[1]);
+		supervise(in, q, fds, rp[1], tty);
 	(void)close(rp[1]);
 	*j = (struct job){ .supervisor = pid, .report_fd = rp[0] };
 	(void)sbx_strlcpy(j->run, q->run, sizeof(j->run));

@@ -210,6 +210,7 @@ component_serve(struct monitor *m)
 			return;
 	m->serving = true;
 	front_open(&m->comps[SBX_PROC_FRONT]);
+	ctl_serve(m);
 	if (m->stdio)
 		log_info("serving standard input suite=%u", m->slot);
 	else

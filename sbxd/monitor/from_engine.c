@@ -48,6 +48,14 @@ on_engine_exec_started(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Passed on unread to the operator who asked for it. */
+static int
+on_engine_pty(struct sbx_peer *p, struct sbx_in *in)
+{
+	shell_pty(of(p), in->m.engine_pty.run, sbx_steal_fd(&in->fds[0]));
+	return (0);
+}
+
 /* The command; its descendants may live on in the sandbox. */
 static int
 on_engine_exited(struct sbx_peer *p, struct sbx_in *in)
@@ -87,6 +95,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_SANDBOX_ENDED] = { SBX_ST(ST_READY), 0, on_sandbox_ended },
 	[SBX_MSG_ENGINE_EXEC_STARTED] = { SBX_ST(ST_READY), 0,
 	    on_engine_exec_started },
+	[SBX_MSG_ENGINE_PTY] = { SBX_ST(ST_READY), 0, on_engine_pty },
 	[SBX_MSG_ENGINE_EXITED] = { SBX_ST(ST_READY), 0, on_engine_exited },
 	[SBX_MSG_ENGINE_KILLED] = { SBX_ST(ST_READY), 0, on_engine_killed },
 	[SBX_MSG_ENGINE_WORK_FOUND] = { SBX_ST(ST_READY), 0,

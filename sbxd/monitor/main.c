@@ -7,7 +7,7 @@
  * What it alone holds: the principals and their handles, who owns which
  * sandbox and run, the control channel of every process, the suite's slot.
  * Who talks to it: each process of the suite on its own channel
- * (from_<peer>.c); nobody else.
+ * (from_<peer>.c), and operators on the control socket.
  * What it must never be able to do: open a file, open a socket of the
  * Internet, execute a program, signal another process, parse JSON, or read
  * what a client wrote or a sandbox printed: it passes descriptors on unread.
@@ -37,7 +37,7 @@ static const struct sbx_dispatch_table *const tables[] = {
 	&monitor_from_starter, &monitor_from_engine, &monitor_from_recorder,
 	&monitor_from_journald, &monitor_from_broker, &monitor_from_proxy,
 	&monitor_from_zygote, &monitor_from_front, &monitor_from_worker,
-	&monitor_from_copyin, NULL };
+	&monitor_from_copyin, &monitor_from_cli, NULL };
 
 /* As sbx_privs_early() for the children, but keeping the client's stdio. */
 static void
@@ -184,7 +184,7 @@ main(int argc, char **argv)
 	sbx_log_init("sbxd", SBX_LOG_NOTICE);
 	m->fd_in = m->fd_out = m->fd_root = m->fd_listen = m->fd_lock = -1;
 	m->dir_journal = m->dir_runs = m->dir_scratch = m->dir_images = -1;
-	m->fd_init = m->fd_userns = -1;
+	m->fd_init = m->fd_userns = m->fd_ctl = -1;
 	if ((r = setup_options(m, argc, argv, getenv)) >= 0)
 		return (r);
 	take_stdio(m);

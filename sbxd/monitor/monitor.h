@@ -178,6 +178,7 @@ struct run {
 	enum sbx_run_phase state;
 	bool background;
 	bool stored;			/* the recorder may know it */
+	bool interactive;		/* on a terminal: never recorded */
 	bool finishing;			/* RUN_FINISH sent, not answered */
 	uint8_t why, kill_why;		/* enum sbx_exit_why; MAX: none */
 	int32_t status;
@@ -190,6 +191,25 @@ struct run {
 TAILQ_HEAD(run_list, run);
 LIST_HEAD(run_chain, run);
 #define RUN_CHAINS 1024
+
+/* What an operator's connection has got to; used in from_cli.c. */
+enum ctl_state {
+	CTL_NEW,	/* accepted; may ask */
+	CTL_ASKED,	/* wants a shell, waits for our answer */
+	CTL_SHELL,	/* has one; its end ends the shell */
+	CTL_OVER,	/* told the end: only its close is awaited */
+	CTL_STATE_MAX
+};
+struct ctl {
+	bool used;
+	struct monitor *m;
+	struct sbx_peer *peer;		/* owned */
+	uid_t uid;			/* the kernel's word */
+	uint64_t by_ns;			/* deadline of all states but SHELL */
+	uint32_t id;			/* of its request */
+	char run[SBX_RUN_HEX + 1];	/* "": none */
+	int master;			/* owned; until it is handed on */
+};
 
 /* One copy from a client's root into a sandbox. */
 struct copy {
@@ -229,7 +249,7 @@ struct monitor {
 	unsigned debug, slot, slot_first, slot_last;
 	/* kept open for ever: after the cage nothing can be opened */
 	int dir_journal, dir_runs, dir_scratch, dir_images;
-	int fd_init, fd_userns, fd_lock, fd_listen;
+	int fd_init, fd_userns, fd_lock, fd_listen, fd_ctl;
 	int fd_in, fd_out;		/* the stdio client's, else -1 */
 	int fd_root;			/* copy root of stdio, else -1 */
 	char root_reason[256];		/* why there is none */
@@ -256,11 +276,13 @@ struct monitor {
 	struct worker workers[SBX_MAX_WORKERS];
 	uint32_t next_worker, next_copy;
 	struct copy copies[MAX_COPIES];
+	struct ctl ctls[SBX_MAX_CTL];
 	struct sandbox_list sandboxes;
 	unsigned nsandboxes, nruns;
 	struct run_list runs;
 	struct run_chain chains[RUN_CHAINS];
 	struct event *tick;		/* owned: while there are deadlines */
+	struct event *ctl_accept;	/* owned: of fd_ctl, once serving */
 	/* end */
 	bool stopping, stop_killed;
 	unsigned stop_step;		/* enum stop_step */
@@ -272,7 +294,8 @@ struct monitor {
 extern const struct sbx_dispatch_table monitor_from_starter,
     monitor_from_engine, monitor_from_recorder, monitor_from_journald,
     monitor_from_broker, monitor_from_proxy, monitor_from_zygote,
-    monitor_from_front, monitor_from_worker, monitor_from_copyin;
+    monitor_from_front, monitor_from_worker, monitor_from_copyin,
+    monitor_from_cli;
 
 /* --- tick.c: deadlines --------------------------------------------------- */
 void tick_arm(struct monitor *m);	/* something has a deadline now */
@@ -346,6 +369,8 @@ bool policy_is_recovery(const char *tool);
 bool policy_sandbox_name(const char *name);
 bool policy_path_inside(const char *path);
 bool policy_is_operator(const struct monitor *m, const struct principal *p);
+/* May this uid, as the kernel names it, give orders to the suite? */
+bool policy_is_ctl(const struct monitor *m, uid_t uid);
 /* Does the session's client still hold its connection? */
 bool policy_connected(const struct session *s);
 /* The call fits below the caps; else *ret_why says which one it meets. */
@@ -362,6 +387,7 @@ bool policy_rate(struct principal *p);
 bool policy_copy_root(const struct monitor *m, int fd);
 /* argv, env, cwd of an exec; NULL or what is wrong with them. */
 const char *policy_exec(const struct sbx_exec_start *e);
+const char *policy_shell(const struct sbx_shell_start *q);
 
 /* --- call.c -------------------------------------------------------------- */
 void call_new(struct monitor *m, const struct sbx_call *msg, int args_fd);
@@ -421,6 +447,12 @@ void sandbox_tick(struct monitor *m, uint64_t now_ns);
 /* --- run.c --------------------------------------------------------------- */
 void run_exec(struct monitor *m, struct worker *w,
     const struct sbx_exec_start *e, int stdin_fd);
+/* In its table, STARTING; NULL when that is full of live ones. */
+struct run *run_new(struct monitor *m, struct principal *who,
+    const char *container, const char *tool);
+/* argv as it was asked for, on one line, cut; b was made with its maximum. */
+void run_show_argv(struct sbx_buf *b, const struct sbx_strs *argv);
+void run_free(struct monitor *m, struct run *r);
 /* A run without a process: what a call that made something is known by. */
 struct run *run_mark(struct monitor *m, struct principal *who,
     const char *container, const char *tool);
@@ -445,6 +477,24 @@ void run_recorder_back(struct monitor *m);	/* send again what is open */
 void run_recorder_down(struct monitor *m);	/* for good */
 void run_drop_principal(struct monitor *m, const struct principal *p);
 void run_tick(struct monitor *m, uint64_t now_ns);
+
+/* --- ctl.c: the operator's connections ------------------------------------ */
+void ctl_serve(struct monitor *m);		/* once: accept from now on */
+void ctl_refuse(struct ctl *c, const char *code, const char *next,
+    const char *fmt, ...) SBX_PRINTF(4, 5);
+struct ctl *ctl_of_run(struct monitor *m, const char *run);
+void ctl_over(struct ctl *c);		/* it has its last answer */
+void ctl_tick(struct monitor *m, uint64_t now_ns);
+
+/* --- shell.c -------------------------------------------------------------- */
+void shell_start(struct ctl *c, const struct sbx_shell_start *q);
+void shell_pty(struct monitor *m, const char *run, int fd);	/* takes fd */
+/* What run.c learnt of an interactive run.  reason NULL: it started. */
+void shell_started(struct monitor *m, const struct run *r,
+    const char *reason);
+void shell_ended(struct monitor *m, const struct run *r);
+void shell_gone(struct ctl *c);		/* its operator is */
+void shell_shutdown(struct monitor *m);
 
 /* --- copy.c -------------------------------------------------------------- */
 void copy_start(struct monitor *m, struct worker *w,

@@ -63,6 +63,14 @@ policy_is_operator(const struct monitor *m, const struct principal *p)
 	return (m->by_root && !m->stdio && p->uid == 0);
 }
 
+/* Root, and without root whoever started the suite: both could do to it what
+ * they like anyway.  m->uid is that of before the cage. */
+bool
+policy_is_ctl(const struct monitor *m, uid_t uid)
+{
+	return (uid == 0 || (!m->by_root && uid == m->uid));
+}
+
 /*
  * A front may act only as those who are connected meanwhile: the monitor
  * holds the connection too and asks the kernel.  A client that only finished
@@ -199,5 +207,25 @@ policy_exec(const struct sbx_exec_start *e)
 	while ((s = sbx_strs_next(&e->env, s)) != NULL)
 		if (!env_name(s))
 			return ("an environment entry is not NAME=value");
+	return (NULL);
+}
+
+/* An operator's: what is in it is data for a program inside all the same. */
+const char *
+policy_shell(const struct sbx_shell_start *q)
+{
+	static const char set[] = "abcdefghijklmnopqrstuvwxyz"
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-";
+
+	if (q->argv.len > SBX_MAX_COMMANDS)
+		return ("the command is longer than 120 KiB");
+	if (q->argv.count > 0 && sbx_strs_next(&q->argv, NULL)[0] == '\0')
+		return ("the command is empty");
+	if (q->cwd[0] != '\0' && !policy_path_inside(q->cwd))
+		return ("the working directory must be an absolute path");
+	if (strspn(q->term, set) != strlen(q->term))
+		return ("TERM is not a terminal's name");
+	if (q->rows > UINT16_MAX || q->cols > UINT16_MAX)
+		return ("there is no terminal of that size");
 	return (NULL);
 }

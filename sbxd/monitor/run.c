@@ -15,7 +15,6 @@
 #define FINISH_NS (5 * S_NS)	/* for RUN_FINISHED, whatever recorder */
 #define FINISH_TRIES 16		/* RUN_FINISH overtook RUN_OPEN: again */
 #define FINISH_AT_ONCE 10
-#define ARGV_SHOWN 1024		/* bytes of argv in the journal */
 #define LIST_MAX 100
 #define ASK_S 10
 #define WAIT_MAX_MS 3600000u
@@ -44,7 +43,7 @@ run_find(struct monitor *m, const char *id)
 }
 
 /* The recorder forgets its output too. */
-static void
+void
 run_free(struct monitor *m, struct run *r)
 {
 	struct sbx_peer *rec = component_peer(m, SBX_PROC_RECORDER);
@@ -81,7 +80,7 @@ run_room(struct monitor *m)
 static void on_timeout(evutil_socket_t fd, short what, void *arg);
 
 static struct run *
-run_new(struct monitor *m, struct principal *who, const char *container,
+run_add(struct monitor *m, struct principal *who, const char *container,
     const char *tool)
 {
 	struct run *r = sbx_xcalloc(1, sizeof(*r));
@@ -103,13 +102,20 @@ run_new(struct monitor *m, struct principal *who, const char *container,
 }
 
 struct run *
+run_new(struct monitor *m, struct principal *who, const char *container,
+    const char *tool)
+{
+	return (run_room(m) ? run_add(m, who, container, tool) : NULL);
+}
+
+struct run *
 run_mark(struct monitor *m, struct principal *who, const char *container,
     const char *tool)
 {
 	struct run *r;
 
 	(void)run_room(m);	/* one over the limit is better than none */
-	r = run_new(m, who, container, tool);
+	r = run_add(m, who, container, tool);
 	r->state = SBX_RUN_ENDED;
 	r->why = SBX_EXIT_EXITED;
 	r->ended_ns = r->started_ns;
@@ -118,23 +124,30 @@ run_mark(struct monitor *m, struct principal *who, const char *container,
 
 /* --- start --------------------------------------------------------------- */
 
-/* argv as it was asked for, cut; journald masks what looks like a secret. */
+void
+run_show_argv(struct sbx_buf *b, const struct sbx_strs *argv)
+{
+	const char *s = NULL;
+
+	while ((s = sbx_strs_next(argv, s)) != NULL)
+		if (sbx_buf_printf(b, "%s%s", b->len > 0 ? " " : "", s) != 0) {
+			/* the head of what does not fit says most */
+			(void)sbx_buf_add(b, s, b->max > b->len + 2 ?
+			    strnlen(s, b->max - b->len - 2) : 0);
+			break;
+		}
+}
+
+/* journald masks in argv what looks like a secret. */
 static void
 journal_exec_start(struct monitor *m, const struct run *r,
     const struct sbx_exec_start *e)
 {
 	struct sbx_buf SBX_CLEANUP_BUF b;
-	const char *s = NULL;
 	char timeout[24];
 
-	sbx_buf_init(&b, ARGV_SHOWN);
-	while ((s = sbx_strs_next(&e->argv, s)) != NULL)
-		if (sbx_buf_printf(&b, "%s%s", b.len > 0 ? " " : "", s) != 0) {
-			/* the head of what does not fit says most */
-			(void)sbx_buf_add(&b, s, b.max > b.len + 2 ?
-			    strnlen(s, b.max - b.len - 2) : 0);
-			break;
-		}
+	sbx_buf_init(&b, SBX_ARGV_SHOWN);
+	run_show_argv(&b, &e->argv);
 	(void)snprintf(timeout, sizeof(timeout), "%" PRIu64, e->timeout_ms);
 	journal_add(m, &(struct record){ .op = "exec", .phase = "start",
 	    .who = r->who, .container = r->container, .run = r->id },
@@ -189,7 +202,7 @@ run_exec(struct monitor *m, struct worker *w, const struct sbx_exec_start *e,
 		    "sandbox, the most it may have", sb->live_runs);
 		return;
 	}
-	r = run_new(m, w->who, sb->id, w->call->tool);
+	r = run_add(m, w->who, sb->id, w->call->tool);
 	r->call = w->call;
 	w->call->runs++;
 	r->background = e->background;
@@ -208,13 +221,19 @@ run_exec(struct monitor *m, struct worker *w, const struct sbx_exec_start *e,
 	sb->used_ns = sbx_mono_ns();
 }
 
+static const char *
+run_op(const struct run *r)
+{
+	return (r->interactive ? "shell" : "exec");
+}
+
 static void
 run_forget_failed(struct monitor *m, struct run *r, int32_t error,
     const char *reason)
 {
 	struct sandbox *sb = sandbox_find(m, r->container);
 
-	journal_add(m, &(struct record){ .op = "exec", .phase = "end",
+	journal_add(m, &(struct record){ .op = run_op(r), .phase = "end",
 	    .who = r->who, .container = r->container, .run = r->id,
 	    .code = error }, "reason", reason, NULL);
 	run_free(m, r);
@@ -232,6 +251,8 @@ run_exec_started(struct monitor *m, const struct sbx_engine_exec_started *q)
 
 	if (r == NULL || r->state != SBX_RUN_STARTING)
 		return;
+	if (r->interactive)
+		shell_started(m, r, q->error != 0 ? q->reason : NULL);
 	if (q->error != 0) {
 		run_forget_failed(m, r, q->error, q->reason);
 		if (w != NULL)
@@ -240,7 +261,7 @@ run_exec_started(struct monitor *m, const struct sbx_engine_exec_started *q)
 		return;
 	}
 	r->state = SBX_RUN_RUNNING;
-	r->stored = true;
+	r->stored = !r->interactive;
 	if (r->timeout_ms > 0) {
 		r->timer = evtimer_new(m->base, on_timeout, r);
 		if (r->timer == NULL)
@@ -269,7 +290,8 @@ run_kill(struct monitor *m, struct run *r, enum sbx_exit_why why)
 
 	if (r->kill_why == SBX_EXIT_MAX)
 		r->kill_why = why;
-	if (r->state == SBX_RUN_STARTING || engine == NULL || !r->stored)
+	if (r->state == SBX_RUN_STARTING || engine == NULL ||
+	    (!r->stored && !r->interactive))
 		return;
 	journal_add(m, &(struct record){ .op = "kill", .who = r->who,
 	    .container = r->container, .run = r->id }, "reason",
@@ -425,7 +447,8 @@ run_kill_asked(struct monitor *m, struct worker *w, const char *id)
 
 	if (r == NULL)
 		return;
-	if (!r->stored || sandbox_find(m, r->container) == NULL) {
+	if ((!r->stored && !r->interactive) ||
+	    sandbox_find(m, r->container) == NULL) {
 		stat_ask(m, w);		/* nothing of it can live */
 		return;
 	}
@@ -474,7 +497,7 @@ run_end(struct monitor *m, struct run *r, const struct sbx_run_stats *st)
 	(void)snprintf(status, sizeof(status), "%d", r->status);
 	(void)snprintf(out, sizeof(out), "%" PRIu64, r->out_bytes);
 	(void)snprintf(errs, sizeof(errs), "%" PRIu64, r->err_bytes);
-	journal_add(m, &(struct record){ .op = "exec", .phase = "end",
+	journal_add(m, &(struct record){ .op = run_op(r), .phase = "end",
 	    .who = r->who, .container = r->container, .run = r->id,
 	    .code = r->why }, "wait_status", status, "out_bytes", out,
 	    "err_bytes", errs, NULL);
@@ -491,6 +514,8 @@ run_end(struct monitor *m, struct run *r, const struct sbx_run_stats *st)
 		state_send(w, r, st);
 		ask_done(w);
 	}
+	if (r->interactive)
+		shell_ended(m, r);
 	if (sb != NULL)
 		sandbox_run_ended(m, sb);
 }
@@ -524,6 +549,10 @@ run_over(struct monitor *m, struct run *r, enum sbx_exit_why why,
 	    r->kill_why : why;
 	r->status = status;
 	r->ended_ns = sbx_mono_ns();
+	if (r->interactive) {	/* no recorder knows it */
+		run_end(m, r, NULL);
+		return;
+	}
 	r->finish_by_ns = r->ended_ns + FINISH_NS;
 	r->finishing = true;
 	tick_arm(m);

@@ -162,40 +162,59 @@ take_slot(struct monitor *m, int *ret_dir, struct sbx_err *err)
 	    m->slot_last));
 }
 
-/* --- the control socket -------------------------------------------------- */
+/* --- the sockets --------------------------------------------------------- */
 
-/* A socket that is there is of a dead suite: we hold the slot's lock. */
+/*
+ * Listen on dir/name, dir being path.  A socket that is there is of a dead
+ * suite: we hold the slot's lock.
+ */
 static int
-open_socket(struct monitor *m, struct sbx_err *err)
+open_socket(int dir, const char *path, const char *name, int type,
+    int *ret_fd, struct sbx_err *err)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int SBX_CLEANUP(fd) fd = -1;
+
+	if ((size_t)snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/%s",
+	    path, name) >= sizeof(sun.sun_path))
+		return (sbx_err_set(err, SBX_E_LIMIT, "the path of a "
+		    "socket is longer than %zu bytes: %.128s/%s",
+		    sizeof(sun.sun_path) - 1, path, name));
+	if (unlinkat(dir, name, 0) == -1 && errno != ENOENT)
+		return (sbx_err_sys(err, "unlink %s", sun.sun_path));
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd == -1 || bind(fd, (struct sockaddr *)&sun, sizeof(sun)) == -1 ||
+	    listen(fd, 64) == -1)
+		return (sbx_err_sys(err, "listen on %s", sun.sun_path));
+	/* umask 077 made it 0700: sockets need no x */
+	if (fchmodat(dir, name, 0600, 0) == -1)
+		return (sbx_err_sys(err, "chmod %s", sun.sun_path));
+	*ret_fd = sbx_steal_fd(&fd);
+	return (0);
+}
+
+/* mcp.sock is the front's, for clients; ctl.sock ours, for operators. */
+static int
+open_sockets(struct monitor *m, struct sbx_err *err)
 {
 	char SBX_CLEANUP(free) *path = NULL;
-	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	struct sockaddr_un sun = { 0 };
 	socklen_t len = sizeof(sun);
-	int SBX_CLEANUP(fd) dir = -1, SBX_CLEANUP(fd) fd = -1;
+	int SBX_CLEANUP(fd) dir = -1;
 	int r;
 
 	path = sbx_xasprintf("%s/suite-%u", m->paths.run, m->slot);
 	if ((r = make_dirs(m->paths.run, err)) != 0 ||
 	    (r = open_own(AT_FDCWD, path, geteuid(), getegid(), &dir,
-	    err)) != 0)
+	    err)) != 0 ||
+	    (r = open_socket(dir, path, "mcp.sock", SOCK_STREAM,
+	    &m->fd_listen, err)) != 0 ||
+	    (r = open_socket(dir, path, "ctl.sock", SOCK_SEQPACKET,
+	    &m->fd_ctl, err)) != 0)
 		return (r);
-	if ((size_t)snprintf(sun.sun_path, sizeof(sun.sun_path),
-	    "%s/mcp.sock", path) >= sizeof(sun.sun_path))
-		return (sbx_err_set(err, SBX_E_LIMIT, "the path of the "
-		    "control socket is longer than %zu bytes: %.128s",
-		    sizeof(sun.sun_path) - 1, path));
-	if (unlinkat(dir, "mcp.sock", 0) == -1 && errno != ENOENT)
-		return (sbx_err_sys(err, "unlink %s", sun.sun_path));
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd == -1 || bind(fd, (struct sockaddr *)&sun, sizeof(sun)) == -1 ||
-	    listen(fd, 64) == -1)
-		return (sbx_err_sys(err, "listen on %s", sun.sun_path));
-	/* umask 077 made it 0700: sockets need no x */
-	if (fchmodat(dir, "mcp.sock", 0600, 0) == -1 ||
-	    getsockname(fd, (struct sockaddr *)&sun, &len) == -1)
-		return (sbx_err_sys(err, "chmod %s", sun.sun_path));
+	if (getsockname(m->fd_listen, (struct sockaddr *)&sun, &len) == -1)
+		return (sbx_err_sys(err, "getsockname"));
 	(void)sbx_strlcpy(m->socket, sun.sun_path, sizeof(m->socket));
-	m->fd_listen = sbx_steal_fd(&fd);
 	return (0);
 }
 
@@ -418,7 +437,7 @@ setup_open(struct monitor *m, char *(*env)(const char *),
 	    &m->dir_scratch, err)) != 0 ||
 	    (r = open_images(m, &ids, err)) != 0 ||
 	    (r = open_init(m, err)) != 0 ||
-	    (r = open_socket(m, err)) != 0)
+	    (r = open_sockets(m, err)) != 0)
 		return (r);
 	if (m->stdio)
 		open_copy_root(m, env);

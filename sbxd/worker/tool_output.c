@@ -64,6 +64,8 @@ tool_read_output(struct call *call)
 		    "ok" : "running");
 		result_str(call->res, "run_id", run);
 		result_str(call->res, "stream", stream);
+		if (strcmp(st.tool, SBX_TOOL_SHELL) == 0)
+			result_bool(call->res, "interactive", true);
 		put_page(call->res, &p);
 	}
 	output_page_clear(&p);

@@ -1,0 +1,194 @@
+/* shell: a terminal in a sandbox */
+#include "common/base/limits.h"
+#include "common/proto/accepts.h"
+#include "config.h"
+#include "sbxd/cli/cli.h"
+#include "sbxd/cli/terminal.h"
+
+#include <getopt.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define HELLO_MS 5000
+#define START_MS 20000		/* the monitor gives up after 15 s, and says so */
+
+static const uint16_t types[] = { SBX_MSG_CTL_HELLO, SBX_MSG_CTL_REFUSED,
+	SBX_MSG_SHELL_STARTED, SBX_MSG_SHELL_ENDED, 0 };
+const struct sbx_accepts cli_from_monitor = { SBX_PROC_CLI, SBX_PROC_MONITOR,
+	types };
+
+/* The next message, which must be `type`. */
+static int
+ctl_expect(struct sbx_chan *c, uint16_t type, int timeout_ms,
+    struct sbx_err *err)
+{
+	const struct sbx_ctl_refused *q = &c->in->m.ctl_refused;
+	int r = sbx_chan_recv(c, timeout_ms);
+
+	if (r == SBX_E_CLOSED)
+		return (sbx_err_set(err, r, "the suite closed the connection: "
+		    "its control socket is for root and for who started it"));
+	if (r != 0)
+		return (sbx_err_set(err, r, "the suite does not answer as it "
+		    "should: %s", sbx_error_name(r)));
+	if (c->in->hdr.type == SBX_MSG_CTL_REFUSED)
+		return (sbx_err_set(err, SBX_E_POLICY, "%.180s%s%.60s",
+		    q->reason, q->next[0] != '\0' ? ". " : "", q->next));
+	if (c->in->hdr.type != type)
+		return (sbx_err_set(err, SBX_E_STATE, "the suite does not "
+		    "answer as it should"));
+	return (0);
+}
+
+/*
+ * Connect to the control socket of the suite in `slot`, whose directory only
+ * its owner (or root) can write to.  *ret_c: owned by the caller.
+ */
+static int
+ctl_open(const struct cli *cli, int slot, struct sbx_chan *ret_c,
+    struct sbx_err *err)
+{
+	char path[PATH_MAX + 64];
+	int SBX_CLEANUP(fd) fd = -1;
+	int r, size = 400 << 10;	/* as wire.c: a record must fit */
+
+	(void)snprintf(path, sizeof(path), "%s/suite-%d/ctl.sock",
+	    cli->paths.run, slot);
+	if ((r = client_connect(path, SOCK_SEQPACKET, slot, &fd, err)) != 0)
+		return (r);
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	sbx_chan_init(ret_c, sbx_steal_fd(&fd), SBX_PROC_CLI,
+	    SBX_PROC_MONITOR);
+	r = ctl_expect(ret_c, SBX_MSG_CTL_HELLO, HELLO_MS, err);
+	if (r != 0)
+		sbx_chan_clear(ret_c);
+	return (r);
+}
+
+/* It came from a sandbox: nothing but the master side of a pseudo terminal is
+ * read from or written to. */
+static bool
+is_master(int fd)
+{
+	struct statfs fs;
+	struct stat st;
+	unsigned number;
+
+	return (fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) &&
+	    fstatfs(fd, &fs) == 0 && fs.f_type == DEVPTS_SUPER_MAGIC &&
+	    ioctl(fd, TIOCGPTN, &number) == 0);
+}
+
+/* The caller's TERM if it is a name; the suite refuses others. */
+static const char *
+term_of(const char *term)
+{
+	static const char set[] = "abcdefghijklmnopqrstuvwxyz"
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-";
+	size_t n = term != NULL ? strspn(term, set) : 0;
+
+	return (n > 0 && n <= 32 && term[n] == '\0' ? term : "");
+}
+
+static int
+shell_start(struct sbx_chan *c, struct sbx_shell_start *m, char **argv,
+    int *ret_master, struct sbx_err *err)
+{
+	SBX_CLEANUP_BUF struct sbx_buf b;
+	int r = 0;
+
+	sbx_buf_init(&b, SBX_MAX_COMMANDS);
+	for (; *argv != NULL && r == 0; argv++)
+		r = sbx_strs_add(&m->argv, &b, *argv);
+	terminal_size(&m->rows, &m->cols);
+	if (r == 0)
+		r = sbx_chan_send(c, SBX_MSG_SHELL_START, 1, m, NULL,
+		    HELLO_MS);
+	if (r != 0)
+		return (sbx_err_set(err, r, "the command cannot be sent: %s",
+		    r == SBX_E_LIMIT ? "it is too long" : sbx_error_name(r)));
+	r = ctl_expect(c, SBX_MSG_SHELL_STARTED, START_MS, err);
+	if (r != 0)
+		return (r);
+	if (!is_master(c->in->fds[0]))
+		return (sbx_err_set(err, SBX_E_POLICY, "what the sandbox gave "
+		    "is not a terminal"));
+	*ret_master = sbx_steal_fd(&c->in->fds[0]);
+	return (0);
+}
+
+/* The command's own status; for all else a line says what happened. */
+static int
+end_status(const struct terminal_end *end)
+{
+	if (end->quit) {
+		fprintf(stderr, "\nsbx: disconnected; what ran in the shell "
+		    "is being ended\n");
+		return (128 + SIGHUP);
+	}
+	if (end->signal != 0)
+		return (128 + end->signal);
+	if (end->why != SBX_EXIT_EXITED)
+		fprintf(stderr, "\nsbx: the shell ended: %s\n", end->reason);
+	if (WIFEXITED(end->status))
+		return (WEXITSTATUS(end->status));
+	return (128 + WTERMSIG(end->status));
+}
+
+static int
+shell_run(struct sbx_chan *c, struct sbx_shell_start *m, char **argv)
+{
+	int SBX_CLEANUP(fd) master = -1;
+	struct terminal_end end;
+	struct sbx_err err;
+	int r;
+
+	if (shell_start(c, m, argv, &master, &err) != 0)
+		return (cli_fail(CLI_FATAL, &err));
+	r = terminal_run(c, master, &end, &err);
+	if (r == SBX_E_CLOSED) {
+		fprintf(stderr, "\nsbx: the suite ended\n");
+		return (CLI_PEER);
+	}
+	return (r != 0 ? cli_fail(CLI_FATAL, &err) : end_status(&end));
+}
+
+int
+cmd_shell(struct cli *cli, int argc, char **argv)
+{
+	struct sbx_shell_start m = { .cwd = "", .term = term_of(cli->term) };
+	struct sbx_chan chan;
+	struct client client;
+	struct sbx_err err;
+	char id[16];
+	int ch, slot, status;
+
+	while ((ch = getopt(argc, argv, "+w:")) != -1) {
+		if (ch != 'w')
+			return (CLI_SYNTAX);
+		m.cwd = optarg;
+	}
+	if (argc - optind < 1)
+		return (CLI_SYNTAX);
+	if (cli_find(cli, argv[optind], &client, id, &err) != 0)
+		return (cli_fail(CLI_USAGE, &err));
+	slot = client.slot;
+	client_close(&client);	/* not one of its clients for so long */
+	m.container = id;
+	if (ctl_open(cli, slot, &chan, &err) != 0)
+		return (cli_fail(CLI_FATAL, &err));
+	optind++;
+	if (optind < argc && strcmp(argv[optind], "--") == 0)
+		optind++;
+	status = shell_run(&chan, &m, argv + optind);
+	sbx_chan_clear(&chan);
+	return (status);
+}

@@ -1,0 +1,29 @@
+#include "sbxd/monitor/monitor.h"
+
+/*
+ * An operator's command line, accepted by ctl.c: root, or whoever started the
+ * suite.  It may do to the sandboxes what it asks for, and has no other way
+ * into the suite: what it sends is checked like anybody's, and what breaks the
+ * protocol ends its connection and nothing else.
+ */
+
+/*
+ * Safe for a hostile sandbox: what it gets of this is a program to run and a
+ * terminal of its own devpts; no descriptor of the operator's comes with it.
+ */
+static int
+on_shell_start(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct ctl *c = sbx_peer_ctx(p);
+
+	c->id = in->hdr.id;
+	shell_start(c, &in->m.shell_start);
+	return (0);
+}
+
+static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
+	[SBX_MSG_SHELL_START] = { SBX_ST(CTL_NEW), SBX_D_ONCE,
+	    on_shell_start },
+};
+const struct sbx_dispatch_table monitor_from_cli = {
+	SBX_PROC_MONITOR, SBX_PROC_CLI, rows };
