@@ -130,8 +130,7 @@ const struct sbx_tool sbx_tools_exec[] = {
 		    SCHEMA("run_id": {"type": "string"},
 		    "stream": {"enum": ["stdout", "stderr"]},
 		    "interactive": {"type": "boolean", "description":
-		    "True: an operator's shell; what it prints is not "
-		    "stored."},
+		    "A shell of an operator: its output is not stored."},
 		    "offset": {"type": "integer"},
 		    "total_bytes": {"type": "integer"}) "," SCHEMA_PAGE_OUT,
 		    SCHEMA("run_id", "stream", "offset", "total_bytes",
