@@ -135,7 +135,7 @@ enter_outer(struct report *rep)
 		    setresuid(uid, uid, uid) < 0)
 			return (failed(rep, "setresuid"));
 	}
-	if (sbx_privs_namespaces(&err) < 0) {
+	if (sbx_privs_namespaces(NULL, &err) < 0) {
 		errno = err.sys_errno;
 		return (failed(rep, "unshare(CLONE_NEWUSER | CLONE_NEWNET)"));
 	}

@@ -139,7 +139,8 @@ print_row(struct sbx_buf *b, enum sbx_proc proc)
 	(void)sbx_buf_printf(b, "  executes programs: %s\n",
 	    row->flags & SBX_ROW_EXEC ? "yes" : "no");
 	(void)sbx_buf_printf(b, "  namespaces: %s\n",
-	    row->flags & SBX_ROW_NAMESPACES ? "user net" : "none of its own");
+	    row->flags & SBX_ROW_NAMESPACES ? "user (its own, or that of\n"
+	    "    sandboxes, which it is handed) net" : "none of its own");
 	(void)sbx_buf_printf(b, "  dies with its parent: %s\n",
 	    row->flags & SBX_ROW_DIES ? "yes" : "no");
 	(void)sbx_buf_str(b, "  limits: core 0");

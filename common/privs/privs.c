@@ -41,8 +41,9 @@ write_proc(const char *path, const char *text, struct sbx_err *err)
 	return (0);
 }
 
-int
-sbx_privs_namespaces(struct sbx_err *err)
+/* Make one, with this one uid and gid. */
+static int
+make_userns(struct sbx_err *err)
 {
 	SBX_CLEANUP(free) char *uids = NULL;
 	SBX_CLEANUP(free) char *gids = NULL;
@@ -52,9 +53,9 @@ sbx_privs_namespaces(struct sbx_err *err)
 
 	uids = sbx_xasprintf("%u %u 1\n", uid, uid);
 	gids = sbx_xasprintf("%u %u 1\n", gid, gid);
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
-		return (sbx_err_sys(err, "unshare of a user and network "
-		    "namespace (see user.max_user_namespaces, "
+	if (unshare(CLONE_NEWUSER) < 0)
+		return (sbx_err_sys(err, "unshare of a user namespace "
+		    "(see user.max_user_namespaces, "
 		    "kernel.unprivileged_userns_clone, "
 		    "kernel.apparmor_restrict_unprivileged_userns)"));
 	/* /proc/self belongs to root while the process is not dumpable.  The
@@ -69,6 +70,47 @@ sbx_privs_namespaces(struct sbx_err *err)
 		r = write_proc("/proc/self/uid_map", uids, err);
 	if (prctl(PR_SET_DUMPABLE, 0) < 0)
 		return (sbx_err_sys(err, "prctl: PR_SET_DUMPABLE"));
+	return (r);
+}
+
+/* The descriptor was opened by the monitor.  Whoever enters a namespace holds
+ * all capabilities in it, so it must be one that only maps what it should:
+ * what can be seen of that from here are the own ids. */
+static int
+enter_userns(int fd, struct sbx_err *err)
+{
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+
+	if (setns(fd, CLONE_NEWUSER) < 0)
+		return (sbx_err_sys(err, "setns to the user namespace of "
+		    "sandboxes"));
+	if (geteuid() != uid || getegid() != gid)
+		return (sbx_err_set(err, SBX_E_POLICY, "the user namespace of "
+		    "sandboxes does not map uid %u and gid %u", uid, gid));
+	return (0);
+}
+
+static bool
+is_own_userns(int fd)
+{
+	struct stat own, st;
+
+	return (stat("/proc/self/ns/user", &own) == 0 && fstat(fd, &st) == 0 &&
+	    own.st_dev == st.st_dev && own.st_ino == st.st_ino);
+}
+
+int
+sbx_privs_namespaces(const int *userns_fd, struct sbx_err *err)
+{
+	int r;
+
+	if (userns_fd == NULL || is_own_userns(*userns_fd))
+		r = make_userns(err);
+	else
+		r = enter_userns(*userns_fd, err);
+	if (r == 0 && unshare(CLONE_NEWNET) < 0)
+		r = sbx_err_sys(err, "unshare of a network namespace");
 	return (r);
 }
 
@@ -350,7 +392,7 @@ sbx_privs_users(struct sbx_err *err)
 /* The part that changes who the process is. */
 static int
 drop(const struct sbx_privs_row *row, const struct ids *ids,
-    uint32_t *features, struct sbx_err *err)
+    const int *userns_fd, uint32_t *features, struct sbx_err *err)
 {
 	bool own;
 	int r;
@@ -361,9 +403,9 @@ drop(const struct sbx_privs_row *row, const struct ids *ids,
 		*features |= SBX_PRIVS_OWN_USER;
 	if (row->flags & SBX_ROW_NAMESPACES) {
 		/* After the drop, unlike chroot: a namespace belongs to the
-		 * uid that makes it, and the map names this one.  All
-		 * capabilities are held in it, and nowhere else. */
-		if ((r = sbx_privs_namespaces(err)) < 0)
+		 * uid that makes it, and that enters it, so that the
+		 * capabilities that are held in it are held nowhere else. */
+		if ((r = sbx_privs_namespaces(userns_fd, err)) < 0)
 			return (r);
 		*features |= SBX_PRIVS_USERNS | SBX_PRIVS_NETNS;
 	}
@@ -393,7 +435,7 @@ sbx_privs_enter(enum sbx_proc proc, const struct sbx_privs_args *args,
 	if ((r = check_args(row, args, err)) < 0 ||
 	    (r = find_ids(row, args, &ids, err)) < 0 ||
 	    (r = set_limits(row, err)) < 0 ||
-	    (r = drop(row, &ids, ret_features, err)) < 0)
+	    (r = drop(row, &ids, args->userns_fd, ret_features, err)) < 0)
 		return (r);
 	if ((row->flags & SBX_ROW_DIES) &&
 	    (r = die_with_parent(parent, err)) < 0)

@@ -27,6 +27,9 @@ const struct sbx_privs_row *sbx_privs_row(enum sbx_proc proc);
 struct sbx_privs_args {
 	const int *dir_fds;	/* directories for Landlock, in row order */
 	int ndir_fds;
+	/* Only for the row with namespaces: the user namespace to enter, the
+	 * caller's own or NULL to make one.  It must map the caller's ids. */
+	const int *userns_fd;
 	uid_t uid;		/* only for the row whose user is "caller" */
 	gid_t gid;
 	bool trap;		/* -d: name the refused call, then die */

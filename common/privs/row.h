@@ -24,7 +24,8 @@ enum sbx_privs_flag {
 	SBX_ROW_ALLOW = 1,	/* seccomp: only the listed calls */
 	SBX_ROW_DENY = 2,	/* seccomp: all but the denied calls */
 	SBX_ROW_LANDLOCK = 4,	/* the listed directories and no others */
-	SBX_ROW_NAMESPACES = 8,	/* own user and network namespace */
+	/* own network namespace, in a user namespace of its own or handed in */
+	SBX_ROW_NAMESPACES = 8,
 	SBX_ROW_DIES = 16,	/* dies with its parent */
 	SBX_ROW_EXEC = 32,	/* may execute programs */
 	SBX_ROW_CONNECT = 64,	/* Landlock leaves TCP connect to it */
@@ -112,10 +113,13 @@ int sbx_privs_seccomp(const struct sbx_privs_row *row, bool trap,
     struct sbx_err *err);
 
 /*
- * Own user and network namespace, with an identity map of the caller's one
- * uid and gid.  0, SBX_E_SYS with err set.  Source: user_namespaces(7).
+ * Enter the user namespace *userns_fd (borrowed), which maps the caller's uid
+ * and gid to themselves and whose owner is the caller.  NULL, or the caller's
+ * own: make one, with an identity map of that one uid and gid.  Then make a
+ * network namespace that belongs to it.
+ * 0, SBX_E_SYS, SBX_E_POLICY with err set.  Source: user_namespaces(7).
  */
-int sbx_privs_namespaces(struct sbx_err *err);
+int sbx_privs_namespaces(const int *userns_fd, struct sbx_err *err);
 
 /* Under sanitizers: no leak check at exit from here on (it uses ptrace). */
 void sbx_privs_sanitizer_caged(void);

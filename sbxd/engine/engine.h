@@ -215,6 +215,7 @@ struct engine {
 	struct event *sigchld, *quiet;	/* owned */
 	int scratch_fd, init_fd, filter_fd, null_fd;	/* owned */
 	int images_fd;			/* owned */
+	int userns_fd;			/* owned, until it is entered */
 	struct scratch scratch;
 	struct blank ahead;
 	unsigned ahead_failed;

@@ -154,12 +154,14 @@ prepare_image(struct engine *e, struct sbx_err *err)
 static int
 prepare(struct engine *e, int channel_fd, bool trap, struct sbx_err *err)
 {
-	struct sbx_privs_args args = { .trap = trap };
+	struct sbx_privs_args args = { .trap = trap,
+		.userns_fd = &e->userns_fd };
 	uint32_t features;
 	int r;
 
 	if ((r = sbx_privs_enter(SBX_PROC_ENGINE, &args, &features, err)) < 0)
 		return (r);
+	sbx_close(&e->userns_fd);
 	if ((r = mounts_prepare(e, err)) < 0)
 		return (r);
 	e->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -197,6 +199,7 @@ take_start(struct engine *e, struct sbx_in *in)
 	e->scratch_fd = sbx_steal_fd(&in->fds[0]);
 	e->init_fd = sbx_steal_fd(&in->fds[1]);
 	e->images_fd = sbx_steal_fd(&in->fds[2]);
+	e->userns_fd = sbx_steal_fd(&in->fds[3]);
 }
 
 /* Until nothing is left to delete, or time is up. */

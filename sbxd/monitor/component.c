@@ -64,6 +64,7 @@ static int
 start_engine(struct component *c)
 {
 	const struct sbx_engine_start s = { .nofile_hard = c->m->nofile_hard,
+		.first_uid = c->m->first_uid, .uids = c->m->uids,
 		.nproc = SBX_SANDBOX_NPROC };
 
 	return (sbx_send_engine_start(c->peer, 0, &s,

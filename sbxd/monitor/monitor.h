@@ -250,6 +250,7 @@ struct monitor {
 	/* kept open for ever: after the cage nothing can be opened */
 	int dir_journal, dir_runs, dir_scratch, dir_images;
 	int fd_init, fd_userns, fd_lock, fd_listen, fd_ctl;
+	uint32_t first_uid, uids;	/* for sandboxes; 0: they share one */
 	int fd_in, fd_out;		/* the stdio client's, else -1 */
 	int fd_root;			/* copy root of stdio, else -1 */
 	char root_reason[256];		/* why there is none */
@@ -519,6 +520,14 @@ int setup_options(struct monitor *m, int argc, char **argv,
 /* Slot, directories, listener, sbx-init, copy root: the descriptors of m.
  * 0 or a negative sbx_error with err set. */
 int setup_open(struct monitor *m, char *(*env)(const char *),
+    struct sbx_err *err);
+/*
+ * setup_userns.c: where sandboxes are made, m->fd_userns, and the ids of it
+ * that they may have, m->first_uid and m->uids.  uid, gid: the engine's.  That
+ * there is no range is logged.  Runs newuidmap(1) and newgidmap(1), each for
+ * 5 s at most.  0, SBX_E_SYS.
+ */
+int setup_userns(struct monitor *m, uid_t uid, gid_t gid,
     struct sbx_err *err);
 /* *ret_channel: owned by the caller. */
 int setup_starter(struct monitor *m, int *ret_channel, struct sbx_err *err);

@@ -246,9 +246,6 @@ open_images(struct monitor *m, const struct ids *ids, struct sbx_err *err)
 {
 	char SBX_CLEANUP(free) *path = NULL;
 
-	m->fd_userns = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
-	if (m->fd_userns == -1)
-		return (sbx_err_sys(err, "/proc/self/ns/user"));
 	path = sbx_xasprintf("%s/images", m->paths.state);
 	return (open_own(AT_FDCWD, path, ids->sbxd, ids->sbxd_gid,
 	    &m->dir_images, err));
@@ -436,6 +433,7 @@ setup_open(struct monitor *m, char *(*env)(const char *),
 	    (r = open_own(dir, "scratch", ids.sbxd, ids.sbxd_gid,
 	    &m->dir_scratch, err)) != 0 ||
 	    (r = open_images(m, &ids, err)) != 0 ||
+	    (r = setup_userns(m, ids.sbxd, ids.sbxd_gid, err)) != 0 ||
 	    (r = open_init(m, err)) != 0 ||
 	    (r = open_sockets(m, err)) != 0)
 		return (r);
