@@ -39,6 +39,7 @@ enum sbx_end_why {
 	SBX_END_VIOLATION,	/* its init broke the protocol */
 	SBX_END_KILL_FAILED,	/* a run could not be killed in time */
 	SBX_END_SHUTDOWN,	/* the suite ends */
+	SBX_END_IMAGE,		/* as CREATE: there is no such image */
 	SBX_END_MAX
 };
 enum sbx_exit_why {

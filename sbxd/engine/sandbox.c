@@ -27,9 +27,10 @@ sandbox_find(struct engine *e, const char *id)
 }
 
 static void
-refuse(struct engine *e, const char *id, uint32_t ask_id, const char *reason)
+refuse(struct engine *e, const char *id, uint32_t ask_id, enum sbx_end_why why,
+    const char *reason)
 {
-	struct sbx_sandbox_ended m = { .container = id, .why = SBX_END_CREATE,
+	struct sbx_sandbox_ended m = { .container = id, .why = why,
 		.reason = reason };
 
 	(void)sbx_send_sandbox_ended(e->monitor, ask_id, &m, NULL);
@@ -117,15 +118,17 @@ sandbox_create(struct engine *e, const struct sbx_sandbox_create *q,
 	struct sbx_err err = { 0 };
 
 	if (sandbox_find(e, q->container) != NULL) {
-		refuse(e, q->container, id, "there is a sandbox of this id");
+		refuse(e, q->container, id, SBX_END_CREATE,
+		    "there is a sandbox of this id");
 		return;
 	}
 	if (e->nsandboxes >= SBX_MAX_SANDBOXES) {
-		refuse(e, q->container, id, "there are too many sandboxes");
+		refuse(e, q->container, id, SBX_END_CREATE,
+		    "there are too many sandboxes");
 		return;
 	}
 	if (image_get(e, q->image, &im, &err) < 0) {
-		refuse(e, q->container, id, err.msg);
+		refuse(e, q->container, id, SBX_END_IMAGE, err.msg);
 		return;
 	}
 	sb = sbx_xcalloc(1, sizeof(*sb));
@@ -139,7 +142,7 @@ sandbox_create(struct engine *e, const struct sbx_sandbox_create *q,
 	LIST_INSERT_HEAD(&e->sandboxes, sb, link);
 	e->nsandboxes++;
 	if (start(sb, &err) < 0) {
-		refuse(e, sb->id, id, err.msg);
+		refuse(e, sb->id, id, SBX_END_CREATE, err.msg);
 		scratch_drop(&e->scratch, sb->id);
 		sandbox_free(sb);
 	}
@@ -186,7 +189,8 @@ send_ready(struct sandbox *sb)
 	char digest[SBX_IMAGE_DIGEST_SIZE] = "";
 	struct sbx_sandbox_ready m = { .container = sb->id,
 		.pid = (uint32_t)sb->pid, .image = sb->wanted,
-		.digest = digest, .user = c->user, .workdir = c->workdir };
+		.digest = digest, .user = c->user, .workdir = c->workdir,
+		.own_user = sb->uid != geteuid() };
 
 	sbx_buf_init(&env, SBX_IMAGE_ENV_MAX);
 	sbx_buf_init(&entry, SBX_IMAGE_ENTRYPOINT_MAX);
@@ -299,7 +303,8 @@ sandbox_reaped(struct engine *e, pid_t pid, int status)
 	m.why = sb->why;
 	m.reason = sb->reason;
 	if (sb->create_id != 0)
-		refuse(e, sb->id, sb->create_id, sb->reason);
+		refuse(e, sb->id, sb->create_id, SBX_END_CREATE,
+		    sb->reason);
 	for (unsigned i = 0; i < sb->nstops; i++)
 		(void)sbx_send_sandbox_ended(e->monitor, sb->stop_ids[i], &m,
 		    NULL);

@@ -153,6 +153,7 @@ struct sandbox {
 	TAILQ_ENTRY(sandbox) link;
 	char id[SBX_CONTAINER_HEX + 1];
 	char name[65], label[65], image[256];
+	char digest[96];		/* of its image, "" for host */
 	struct principal *who;
 	struct call *maker;		/* the call that made it, or NULL */
 	enum sbx_sandbox_state state;

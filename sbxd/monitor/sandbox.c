@@ -1,5 +1,7 @@
 #include "sbxd/monitor/monitor.h"
 
+#include "common/base/image.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -123,9 +125,11 @@ static const char *
 create_barred(struct monitor *m, const struct worker *w,
     const struct sbx_sb_create *q, const char **ret_code)
 {
+	/* which there are is the engine's to say: it has the store */
 	*ret_code = "unknown_image";
-	if (strcmp(q->image, "host") != 0)
-		return ("there is no such image; this build has 'host'");
+	if (!sbx_image_is_wanted(q->image))
+		return ("an image is 'host', a name of 'sbx image list', or "
+		    "12 and more digits of a digest");
 	*ret_code = "bad_name";
 	if (q->name[0] != '\0' && !policy_sandbox_name(q->name))
 		return ("a sandbox's name is a letter or digit and up to 63 "
@@ -188,6 +192,7 @@ sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q)
 		return;
 	sb->state = SBX_SANDBOX_READY;
 	sb->used_ns = sbx_mono_ns();
+	(void)sbx_strlcpy(sb->digest, q->digest, sizeof(sb->digest));
 	w = ask_of_sandbox(m, SBX_MSG_SB_CREATE, sb->id);
 	if (sb->doomed || w == NULL) {
 		sandbox_stop(m, sb, "its call ended first");
@@ -196,10 +201,12 @@ sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q)
 	r = run_mark(m, sb->who, sb->id, w->call->tool);
 	journal_add(m, &(struct record){ .op = "sandbox_create",
 	    .phase = "end", .who = sb->who, .container = sb->id,
-	    .run = r->id }, NULL);
+	    .run = r->id }, "digest", sb->digest, NULL);
 	(void)sbx_send_sb_created(w->peer, w->ask.id,
 	    &(struct sbx_sb_created){ .container = sb->id, .run = r->id,
-	    .image = sb->image, .digest = "", .name = sb->name, .network = 0,
+	    .image = sb->image, .digest = sb->digest, .name = sb->name,
+	    .user = q->user, .workdir = q->workdir, .env = q->env,
+	    .entrypoint = q->entrypoint, .own_user = q->own_user,
 	    .nproc = SBX_SANDBOX_NPROC, .nofile = m->nofile_hard }, NULL);
 	ask_done(w);
 }
@@ -238,7 +245,9 @@ ended_answer(struct monitor *m, struct sandbox *sb,
 	struct run *r;
 
 	w = ask_of_sandbox(m, SBX_MSG_SB_CREATE, sb->id);
-	if (w != NULL)
+	if (w != NULL && q->why == SBX_END_IMAGE)
+		ask_refuse(w, "unknown_image", "", "%s", q->reason);
+	else if (w != NULL)
 		ask_refuse(w, "sandbox_failed", "Run `sbx doctor` on the "
 		    "host: it names the failing call and the mend.",
 		    "the sandbox could not be made: %s", q->reason);
@@ -427,6 +436,7 @@ send_item(struct worker *w, const struct sandbox *sb, const char *ref)
 	uint64_t now = sbx_mono_ns();
 	struct sbx_sb_item it = { .container = sb->id, .name = sb->name,
 		.label = sb->label, .image = sb->image,
+		.digest = sb->digest,
 		.principal = sb->who->name, .state = sb->state,
 		.match = match_of(sb, ref), .jobs = sb->live_runs,
 		.created_wall_ns = sb->created_wall_ns,

@@ -97,8 +97,13 @@ sb_create(struct ask *a, const struct sbx_sb_create *m,
 	    COPY(ret_created->run, c->run) != 0 ||
 	    COPY(ret_created->image, c->image) != 0 ||
 	    COPY(ret_created->digest, c->digest) != 0 ||
-	    COPY(ret_created->name, c->name) != 0)
+	    COPY(ret_created->name, c->name) != 0 ||
+	    COPY(ret_created->user, c->user) != 0 ||
+	    COPY(ret_created->workdir, c->workdir) != 0)
 		return (broken(a, SBX_E_DECODE));
+	ret_created->env = c->env;
+	ret_created->entrypoint = c->entrypoint;
+	ret_created->own_user = c->own_user != 0;
 	ret_created->network = c->network != 0;
 	ret_created->nproc = c->nproc;
 	ret_created->nofile = c->nofile;
@@ -128,6 +133,7 @@ take_item(const struct sbx_sb_item *m, struct ask_item *ret_item)
 	    COPY(ret_item->name, m->name) != 0 ||
 	    COPY(ret_item->label, m->label) != 0 ||
 	    COPY(ret_item->image, m->image) != 0 ||
+	    COPY(ret_item->digest, m->digest) != 0 ||
 	    COPY(ret_item->principal, m->principal) != 0 ||
 	    m->state >= SBX_SANDBOX_MAX || m->match >= SBX_MATCH_MAX)
 		return (SBX_E_DECODE);

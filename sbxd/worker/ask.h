@@ -36,12 +36,16 @@ struct ask {
 
 struct ask_created {
 	char container[17], run[17], image[256], digest[96], name[65];
-	bool network;
+	bool network, own_user;
 	uint32_t nproc, nofile;
+	/* the image's configuration; lists borrowed until the next question */
+	char user[65], workdir[1024];
+	struct sbx_strs env, entrypoint;
 };
 
 struct ask_item {
 	char container[17], name[65], label[65], image[256], principal[65];
+	char digest[96];
 	uint8_t state, match;
 	bool network, has_baseline;
 	uint32_t jobs, nproc, nofile;

@@ -22,6 +22,34 @@ put_limits(struct result *r, uint32_t nproc, uint32_t nofile)
 	result_close(r, '}');
 }
 
+/* Who made the image put it there; tokens among it are not for the client. */
+static void
+put_strs(struct result *r, const char *key, const struct sbx_strs *strs)
+{
+	const char *s = NULL;
+
+	result_open(r, key, '[');
+	while ((s = sbx_strs_next(strs, s)) != NULL)
+		result_masked(r, NULL, s, strlen(s));
+	result_close(r, ']');
+}
+
+/* Shown only: commands run as sandbox in /workspace, whatever it says. */
+static void
+put_image_config(struct result *r, const struct ask_created *c)
+{
+	if (c->digest[0] == '\0') {
+		result_null(r, "image_config");
+		return;
+	}
+	result_open(r, "image_config", '{');
+	result_str_or_null(r, "user", c->user);
+	result_str_or_null(r, "working_dir", c->workdir);
+	put_strs(r, "env", &c->env);
+	put_strs(r, "entrypoint", &c->entrypoint);
+	result_close(r, '}');
+}
+
 int
 tool_sandbox_initialize(struct call *call)
 {
@@ -45,6 +73,8 @@ tool_sandbox_initialize(struct call *call)
 	result_str(r, "run_id", c.run);
 	result_str(r, "image", c.image);
 	result_str_or_null(r, "image_digest", c.digest);
+	put_image_config(r, &c);
+	result_str(r, "users", c.own_user ? "own" : "shared");
 	result_str(r, "network", c.network ? "on" : "off");
 	result_str_or_null(r, "name", c.name);
 	result_str_or_null(r, "session_label", m.label);
@@ -129,6 +159,7 @@ put_item(struct result *r, const struct ask_item *it)
 	result_str_or_null(r, "session_label", it->label);
 	result_str(r, "kind", "sandbox");
 	result_str(r, "image", it->image);
+	result_str_or_null(r, "image_digest", it->digest);
 	result_str(r, "principal", it->principal);
 	result_str(r, "state", states[it->state]);
 	result_str(r, "network", it->network ? "on" : "off");

@@ -336,8 +336,11 @@ def test_create():
         ok(m.name == "SB_CREATED" and len(m["container"]) == 12 and
            len(m["run"]) == 16 and m["name"] == "web", "a sandbox", m)
         ok(h.box(w, name="web")["code"] == "name_in_use", "a name is unique")
-        ok(h.ask(w, "SB_CREATE", image="alpine")["code"] == "unknown_image",
-           "an image that there is not")
+        n = len(h.named("SANDBOX_CREATE"))
+        for bad in ("../a", "A", "/", "a b", "sha256:12", "sha256:" + "G" * 64):
+            ok(h.ask(w, "SB_CREATE", image=bad)["code"] == "unknown_image",
+               f"image {bad!r}")
+        ok(len(h.named("SANDBOX_CREATE")) == n, "the engine is not asked")
         for bad in ("-a", ".a", "a/b", "a b", "a\x01"):
             ok(h.box(w, name=bad)["code"] == "bad_name", f"name {bad!r}")
         ok(h.box(w)["name"].startswith("sbx-"), "a name is made up")
@@ -353,6 +356,26 @@ def test_create():
         m = h.box(w)
         ok(m["code"] == "sandbox_failed" and "clone" in m["reason"],
            "a failure is told in its words", m)
+        h.on_SANDBOX_CREATE = lambda p, m: p.send(
+            "SANDBOX_ENDED", m.id, container=m["container"], why=6,
+            reason="there is no image alpine")
+        m = h.ask(w, "SB_CREATE", image="alpine")
+        ok(m["code"] == "unknown_image" and "alpine" in m["reason"],
+           "so is an image that there is not", m)
+        digest = "sha256:" + "0123456789abcdef" * 4
+        h.on_SANDBOX_CREATE = lambda p, m: p.send(
+            "SANDBOX_READY", m.id, container=m["container"], pid=5000,
+            digest=digest, user="app", workdir="/proc/self/fd/7",
+            env=["A=b"], entrypoint=["/bin/x"], own_user=1)
+        m = h.ask(w, "SB_CREATE", image="full")
+        ok((m["digest"], m["user"], m["workdir"], m["env"], m["entrypoint"],
+            m["own_user"]) == (digest, "app", "/proc/self/fd/7", ["A=b"],
+                               ["/bin/x"], 1), "an image says what it is", m)
+        h.ask(w, "SB_LIST", container=m["container"])
+        ok(h.named("SB_ITEM")[-1]["digest"] == digest, "a list has its digest")
+        r = [r for r in h.records if r["op"] == "sandbox_create"]
+        ok(r[-1]["phase"] == "end" and digest in str(r[-1]),
+           "so has the journal", r[-1])
 
 
 def test_principals():

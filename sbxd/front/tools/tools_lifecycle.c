@@ -20,6 +20,7 @@
 	"session_label": {"type": ["string", "null"]},                   \
 	"kind": {"const": "sandbox"},                                    \
 	"image": {"type": "string"},                                     \
+	"image_digest": {"type": ["string", "null"]},                    \
 	"principal": {"type": "string"},                                 \
 	"state": {"enum": ["creating", "running", "stopping"]},          \
 	"network": {"enum": ["off", "on"]},                              \
@@ -32,16 +33,16 @@
 	"has_baseline": {"type": "boolean"}) "," LIMITS_OUT
 #define SANDBOX_REQUIRED                                                 \
 	SCHEMA("container_id", "name", "session_label", "kind", "image", \
-	    "principal", "state", "network", "allow_network", "jobs",    \
-	    "created_at", "age_seconds", "idle_seconds",                 \
-	    "last_activity_ts", "has_baseline", "limits")
+	    "image_digest", "principal", "state", "network",             \
+	    "allow_network", "jobs", "created_at", "age_seconds",        \
+	    "idle_seconds", "last_activity_ts", "has_baseline", "limits")
 #define LABEL_IN                                                         \
 	SCHEMA("session_label": {"type": "string", "maxLength": 64,      \
 	    "description": "Free text that lists show."})
 #define IMAGE_IN                                                         \
 	SCHEMA("image": {"type": "string", "minLength": 1,               \
 	    "maxLength": 255, "description":                             \
-	    "host: this machine's programs, read-only."})
+	    "host: this machine's programs; or an image by name or digest."})
 
 const struct sbx_tool sbx_tools_lifecycle[] = {
 	{
@@ -66,13 +67,22 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "run_id": {"type": "string"},
 		    "image": {"type": "string"},
 		    "image_digest": {"type": ["string", "null"]},
+		    "image_config": {"type": ["object", "null"], "properties":
+		    {"user": {"type": ["string", "null"]},
+		    "working_dir": {"type": ["string", "null"]},
+		    "env": {"type": "array", "items": {"type": "string"}},
+		    "entrypoint": {"type": "array", "items":
+		    {"type": "string"}}}, "required": ["user", "working_dir",
+		    "env", "entrypoint"], "additionalProperties": false},
+		    "users": {"enum": ["own", "shared"]},
 		    "network": {"enum": ["off", "on"]},
 		    "name": {"type": ["string", "null"]},
 		    "session_label": {"type": ["string", "null"]},
 		    "warnings": {"type": "array",
 		    "items": {"type": "string"}}) "," LIMITS_OUT,
 		    SCHEMA("container_id", "run_id", "image", "image_digest",
-		    "network", "name", "limits", "warnings")),
+		    "image_config", "users", "network", "name", "limits",
+		    "warnings")),
 		.hints = 0,
 		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |
 		    SBX_PROFILE_ISSUE,
