@@ -3,6 +3,7 @@ noinst_LIBRARIES += libsbx.a libsbxev.a
 libsbx_a_SOURCES = \
 	common/base/base.c common/base/base.h common/base/limits.h \
 	common/base/cgroup.c common/base/cgroup.h \
+	common/base/sha256.c common/base/sha256.h \
 	common/base/json.c common/base/json.h common/base/mask.c common/base/mask.h \
 	common/base/image.c common/base/image.h \
 	common/base/paths.c common/base/paths.h \

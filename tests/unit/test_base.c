@@ -1,6 +1,7 @@
 /* common/base/base.c */
 
 #include "common/base/base.h"
+#include "common/base/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -241,6 +242,37 @@ test_files(void)
 	    WEXITSTATUS(status) == 2, "an overflowing allocation exits 2");
 }
 
+/* FIPS 180-4's own examples, and lengths about the end of a block. */
+static void
+test_sha256(void)
+{
+	static const struct { size_t n; const char *text, *hex; } t[] = {
+		{ 0, "", "e3b0c44298fc1c149afbf4c8996fb924"
+		    "27ae41e4649b934ca495991b7852b855" },
+		{ 3, "abc", "ba7816bf8f01cfea414140de5dae2223"
+		    "b00361a396177a9cb410ff61f20015ad" },
+		{ 56, "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnop"
+		    "nopq", "248d6a61d20638b8e5c026930c3e6039"
+		    "a33ce45964ff2167f6ecedd419db06c1" },
+		{ 1000000, NULL, "cdc76e5c9914fb9281a1c7e284d73e67"
+		    "f1809a48a497200e046d39ccc7112cd0" },
+	};
+	char hex[SBX_SHA256_HEX + 1], part[1000];
+	struct sbx_sha256 s;
+
+	memset(part, 'a', sizeof(part));
+	for (size_t i = 0; i < SBX_NELEM(t); i++) {
+		sbx_sha256_init(&s);
+		if (t[i].text != NULL)
+			sbx_sha256_add(&s, t[i].text, t[i].n);
+		/* in parts that meet no border of a block */
+		for (size_t n = 0; t[i].text == NULL && n < t[i].n; n += 1000)
+			sbx_sha256_add(&s, part, sizeof(part));
+		sbx_sha256_end(&s, hex);
+		ok(strcmp(hex, t[i].hex) == 0, "sha256 of %zu bytes", t[i].n);
+	}
+}
+
 int
 main(void)
 {
@@ -252,5 +284,6 @@ main(void)
 	test_memfd();
 	test_buf();
 	test_files();
+	test_sha256();
 	return (tap_done());
 }
