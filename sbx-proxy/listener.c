@@ -111,6 +111,13 @@ check_netns(const struct proxy *x, uint64_t netns)
 	return (NULL);
 }
 
+static void
+listener_remove(struct proxy *x, struct listener *l)
+{
+	sbx_close(&l->fd);
+	*l = x->listeners[--x->nlisteners];	/* their order means nothing */
+}
+
 int
 listener_add(struct proxy *x, const char *container, int fd,
     const char **ret_reason)
@@ -123,20 +130,25 @@ listener_add(struct proxy *x, const char *container, int fd,
 	*ret_reason = "not a container id";
 	if (!sbx_is_hex(container, SBX_CONTAINER_HEX))
 		return (EINVAL);
-	*ret_reason = "this sandbox has one already";
-	if (listener_find(x, container) != NULL)
-		return (EEXIST);
 	*ret_reason = "this sandbox ended already";
 	if (was_closed(x, container))
 		return (EEXIST);
-	*ret_reason = "no more sockets can be held";
-	if (x->nlisteners == SBX_MAX_SANDBOXES)
-		return (ENFILE);
 	if ((*ret_reason = check_socket(owned)) != NULL)
 		return (EINVAL);
 	netns = netns_of(owned);
+	/* A sandbox that was built anew has another namespace; the one before
+	 * has nobody in it any more. */
+	*ret_reason = "this sandbox has one already";
+	l = listener_find(x, container);
+	if (l != NULL && (l->netns == 0 || l->netns == netns))
+		return (EEXIST);
 	if ((*ret_reason = check_netns(x, netns)) != NULL)
 		return (EINVAL);
+	if (l != NULL)
+		listener_remove(x, l);
+	*ret_reason = "no more sockets can be held";
+	if (x->nlisteners == SBX_MAX_SANDBOXES)
+		return (ENFILE);
 	*ret_reason = "";
 	l = &x->listeners[x->nlisteners++];
 	*l = (struct listener){ .fd = sbx_steal_fd(&owned), .netns = netns };
@@ -155,10 +167,8 @@ listener_close(struct proxy *x, const char *container)
 	(void)sbx_strlcpy(x->closed[x->closed_next], container,
 	    sizeof(x->closed[0])); /* its length was checked above */
 	x->closed_next = (x->closed_next + 1) % SBX_PROXY_CLOSED;
-	if (l == NULL)
-		return;
-	sbx_close(&l->fd);
-	*l = x->listeners[--x->nlisteners];	/* their order means nothing */
+	if (l != NULL)
+		listener_remove(x, l);
 }
 
 void
