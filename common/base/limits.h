@@ -52,6 +52,17 @@
  * from then on is newer than this margin before. */
 #define SBX_COPY_SETTLE_MS 12
 #define SBX_COPY_MARGIN_MS 11
+#define SBX_MAX_SNAPSHOTS 64	/* of a suite; each is a handle */
+#define SBX_MAX_SNAPSHOTS_PRINCIPAL 16
+#define SBX_MAX_SETUPS 32	/* dependency layers that are kept */
+#define SBX_MAX_SETUPS_PRINCIPAL 8
+#define SBX_MAX_FORKS 16	/* made by one call */
+/* Layers below one sandbox; the options of its mount are one page. */
+#define SBX_MAX_LAYERS 32
+#define SBX_SNAP_MAX_BYTES (16ull << 30) /* copied for one snapshot */
+#define SBX_SNAP_MAX_FILES 2000000u
+#define SBX_SNAP_COPY_S 38	/* a call must be answered within 45 s */
+#define SBX_SETUP_S 900		/* all commands of one dependency layer */
 #define SBX_RESTARTS_PER_MIN 5	/* deaths in a minute: stays down */
 #define SBX_SHUTDOWN_MS 1000
 

@@ -51,6 +51,7 @@ enum sbx_exit_why {
 };
 enum sbx_sandbox_state {
 	SBX_SANDBOX_CREATING, SBX_SANDBOX_READY, SBX_SANDBOX_STOPPING,
+	SBX_SANDBOX_FROZEN,	/* a snapshot or a restore is under way */
 	SBX_SANDBOX_MAX
 };
 /* What holds a sandbox within its limits, as bits. */
@@ -60,6 +61,12 @@ enum sbx_limit {
 	SBX_LIMIT_PIDS_RLIMIT = 32,	/* by setrlimit(2) only */
 };
 enum sbx_storage { SBX_STORAGE_DISK, SBX_STORAGE_TMPFS, SBX_STORAGE_MAX };
+/* How a snapshot came about. */
+enum sbx_snap_method {
+	SBX_SNAP_STACKED,	/* what was written became a layer */
+	SBX_SNAP_REFLINK,	/* copied, sharing its blocks */
+	SBX_SNAP_COPY, SBX_SNAP_MAX
+};
 enum sbx_match { SBX_MATCH_ALL, SBX_MATCH_NAME, SBX_MATCH_ID, SBX_MATCH_MAX };
 enum sbx_run_phase {
 	SBX_RUN_STARTING, SBX_RUN_RUNNING, SBX_RUN_ENDED, SBX_RUN_MAX
