@@ -51,13 +51,32 @@ spawn(struct engine *e, struct build *b, struct blank *ret_b,
 	return (r);
 }
 
+/*
+ * Its scratch, and whose it is.  Whoever stands on another's layers is the
+ * same user, or their files would be nobody's inside.
+ */
+static int
+scratch_for(struct engine *e, const struct stack *stack, const char *dir,
+    uid_t *ret_uid, struct sbx_err *err)
+{
+	if (stack == NULL || stack->n == 0) {
+		*ret_uid = ids_take(&e->ids);
+		return (scratch_make(&e->scratch, dir, *ret_uid, err));
+	}
+	*ret_uid = stack->layers[0]->uid;
+	ids_hold(&e->ids, *ret_uid);
+	return (scratch_make_over(&e->scratch, dir, *ret_uid,
+	    stack->layers[0]->upper, err));
+}
+
 /* Its scratch is dir.  After a failure, too, that is there to be dropped. */
 static int
-blank_make(struct engine *e, const struct image *im, const char *dir,
+blank_make(struct engine *e, const struct mould *mould, const char *dir,
     struct blank *ret_b, struct sbx_err *err)
 {
-	struct build b = { .dir = dir, .binds = im->binds,
-		.nlower = im->nlayers };
+	const struct image *im = mould->image;
+	const struct stack *stack = mould->stack;
+	struct build b = { .dir = dir, .binds = im->binds };
 	struct stat st;
 	int r;
 
@@ -67,11 +86,13 @@ blank_make(struct engine *e, const struct image *im, const char *dir,
 		return (sbx_err_sys(err, "a layer of the image"));
 	ret_b->dev = st.st_dev;
 	ret_b->ino = st.st_ino;
+	for (size_t i = 0; stack != NULL && i < stack->n; i++)
+		b.lower[b.nlower++] = stack->layers[i]->path;
 	for (size_t i = 0; i < im->nlayers; i++)
-		b.lower[i] = im->layers[i];
-	b.uid = ret_b->uid = ids_take(&e->ids);
+		b.lower[b.nlower++] = im->layers[i];
+	r = scratch_for(e, stack, dir, &ret_b->uid, err);
+	b.uid = ret_b->uid;
 	b.gid = b.uid == geteuid() ? getegid() : (gid_t)b.uid;
-	r = scratch_make(&e->scratch, dir, b.uid, err);
 	if (r == 0)
 		r = spawn(e, &b, ret_b, err);
 	if (r < 0)
@@ -93,16 +114,19 @@ int
 blank_take(struct engine *e, const struct mould *mould, const char *id,
     struct blank *ret_b, struct sbx_err *err)
 {
+	bool plain = mould->stack == NULL || mould->stack->n == 0;
 	int r;
 
-	if (e->ahead.pid != 0 && !fits(e, mould))
+	if (plain && e->ahead.pid != 0 && !fits(e, mould))
 		blank_drop(e);
-	e->recent = mould->image;
-	if (e->ahead.pid != 0 && renameat(e->scratch_fd, AHEAD, e->scratch_fd,
+	if (plain)
+		e->recent = mould->image;
+	if (plain && e->ahead.pid != 0 && renameat(e->scratch_fd, AHEAD, e->scratch_fd,
 	    id) == 0) {
 		*ret_b = e->ahead;
 		e->ahead = (struct blank){ 0 };
-	} else if ((r = blank_make(e, mould->image, id, ret_b, err)) < 0)
+	} else if ((r = blank_make(e, mould, mould->dir != NULL ?
+	    mould->dir : id, ret_b, err)) < 0)
 		return (r);
 	/* fits an empty pipe; when nobody reads it, the channel says why */
 	(void)!write(ret_b->go, id, strlen(id));
@@ -113,13 +137,14 @@ blank_take(struct engine *e, const struct mould *mould, const char *id,
 void
 blank_ahead(struct engine *e)
 {
+	const struct mould mould = { .image = e->recent };
 	struct sbx_err err = { 0 };
 	int r;
 
 	if (e->ahead.pid != 0 || e->recent == NULL ||
 	    e->ahead_failed >= MAX_FAILED)
 		return;
-	r = blank_make(e, e->recent, AHEAD, &e->ahead, &err);
+	r = blank_make(e, &mould, AHEAD, &e->ahead, &err);
 	if (r < 0) {
 		e->ahead_failed++;
 		log_debug("no sandbox ahead: %s, ignoring", err.msg);

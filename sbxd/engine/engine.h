@@ -7,6 +7,7 @@
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/proto/peer.h"
+#include "sbxd/engine/snap.h"
 
 #include <sys/queue.h>
 #include <sys/types.h>
@@ -19,6 +20,7 @@ struct event_base;
 #define QUIET_MS 30		/* after a create, the next is made ready */
 #define KILL_S 2		/* init answers a kill within 1 s, or is ended */
 #define MAX_WAITING 4		/* requests for the same thing at once */
+#define SNAP_DIGEST_S 120	/* for a layer that is kept under a digest */
 #define MAX_UNPACKS_ENGINE 8	/* asked of one init and not answered */
 
 /* --- image_host.c: what of the host a sandbox of image `host` sees ---------- */
@@ -94,12 +96,19 @@ int scratch_open(struct scratch *s, int dir, struct sbx_err *err);
  * engine's namespace.  0, SBX_E_SYS. */
 int scratch_make(struct scratch *s, const char *id, uid_t uid,
     struct sbx_err *err);
+/* The same to stand on layers, of which top is the uppermost: nothing in it but
+ * what / is like. */
+int scratch_make_over(struct scratch *s, const char *id, uid_t uid, int top,
+    struct sbx_err *err);
 /* Make one ahead, in a quiet moment; true: there may be one more. */
 bool scratch_spare(struct scratch *s);
 /* Delete it in a child of low priority; at once only its name goes. */
 void scratch_drop(struct scratch *s, const char *name);
 /* A child ended: true when it was the one that deletes. */
 bool scratch_reaped(struct scratch *s, pid_t pid);
+/* Names of what is not a sandbox's own. */
+#define SCRATCH_LAYER "layer."
+#define SCRATCH_NEXT "next."
 /* All sandboxes that an earlier life left: found() each. */
 void scratch_collect(struct scratch *s, void (*found)(void *, const char *),
     void *arg);
@@ -113,7 +122,7 @@ void scratch_collect(struct scratch *s, void (*found)(void *, const char *),
 int mounts_prepare(struct engine *e, struct sbx_err *err);
 
 /* --- build.c ---------------------------------------------------------------------- */
-#define MAX_LAYERS 32		/* below a sandbox's own */
+#define MAX_LAYERS (SBX_MAX_LAYERS + 2)	/* below a sandbox's own */
 struct build {
 	/* names below scratch, which is the working directory */
 	const char *dir, *lower[MAX_LAYERS];	/* lower: top first */
@@ -137,6 +146,8 @@ int build_start(const struct build *b, pid_t *ret_pid, int *ret_pidfd,
 /* How a sandbox is to be made. */
 struct mould {
 	struct image *image;		/* borrowed */
+	const struct stack *stack;	/* borrowed; NULL or empty: none */
+	const char *dir;		/* of its scratch; NULL: its id */
 };
 /* A sandbox that is built, or being built, and waits for its id. */
 struct blank {
@@ -185,12 +196,19 @@ struct spent {
 };
 LIST_HEAD(spent_list, spent);
 
-enum sandbox_state { SB_CREATING, SB_READY, SB_ENDING, SB_STATE_MAX };
+enum sandbox_state {
+	SB_CREATING, SB_READY,
+	SB_FROZEN,			/* another is to take its place */
+	SB_ENDING, SB_STATE_MAX
+};
 struct sandbox {
 	LIST_ENTRY(sandbox) link;
 	struct engine *e;
-	char id[SBX_CONTAINER_HEX + 1];
+	char id[SBX_CONTAINER_HEX + 1];	/* "": to take another's place */
+	char dir[LAYER_NAME];		/* of its scratch */
 	enum sandbox_state state;
+	struct stack stack;		/* that it stands on */
+	struct snap_op *op;		/* that it is in the middle of */
 	struct sbx_peer *init;		/* owned; NULL when the channel ended */
 	pid_t pid;			/* 0: reaped */
 	uid_t uid;			/* of ids.c, held */
@@ -225,6 +243,10 @@ struct engine {
 	struct image *recent;		/* of the last sandbox, while in use */
 	struct ids ids;
 	struct sandbox_list sandboxes;
+	struct layer_list layers;
+	struct snapshot_list snapshots;
+	struct snap_op_list snap_ops;
+	unsigned nsnapshots, layer_serial;
 	unsigned nsandboxes;
 	struct spent_list spent;
 	bool ending;
@@ -234,6 +256,11 @@ struct engine {
 struct sandbox *sandbox_find(struct engine *e, const char *id);
 void sandbox_create(struct engine *e, const struct sbx_sandbox_create *q,
     uint32_t id);
+/* Build one over stack, in scratch dir, that may take the place of sb (snap.c
+ * hears of it through op).  0, SBX_E_SYS. */
+int sandbox_build_next(struct sandbox *sb, const char *dir,
+    struct image *image, const char *wanted, const struct stack *stack,
+    struct snap_op *op, struct sandbox **ret_next, struct sbx_err *err);
 /* listener: consumed.  0, or SBX_E_POLICY when it is not what it should be. */
 int sandbox_is_ready(struct sandbox *sb, int listener);
 /* id: the monitor's request, answered when it has ended.  0, SBX_E_LIMIT. */

@@ -154,6 +154,35 @@ on_engine_unpack(struct sbx_peer *p, struct sbx_in *in)
 	return (sbx_send_engine_unpacked(p, in->hdr.id, &m, NULL));
 }
 
+static int
+on_snap_take(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct sbx_snap_take *q = &in->m.snap_take;
+
+	if (!sbx_is_hex(q->snapshot, SBX_CONTAINER_HEX))
+		return (SBX_E_SYNTAX);
+	snap_take(sbx_peer_ctx(p), q, in->hdr.id);
+	return (0);
+}
+
+static int
+on_snap_drop(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct engine *e = sbx_peer_ctx(p);
+	struct snapshot *s = snapshot_find(e, in->m.snap_drop.snapshot);
+
+	if (s != NULL)
+		snapshot_free(e, s);
+	return (0);
+}
+
+static int
+on_snap_restore(struct sbx_peer *p, struct sbx_in *in)
+{
+	snap_restore(sbx_peer_ctx(p), &in->m.snap_restore, in->hdr.id);
+	return (0);
+}
+
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_PING] = { SBX_ST_ANY, 0, on_ping },
 	[SBX_MSG_SHUTDOWN] = { SBX_ST_ANY, SBX_D_ONCE, on_shutdown },
@@ -165,6 +194,9 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_ENGINE_KILL] = { SBX_ST_ANY, 0, on_engine_kill },
 	[SBX_MSG_ENGINE_WORK] = { SBX_ST_ANY, 0, on_engine_work },
 	[SBX_MSG_ENGINE_UNPACK] = { SBX_ST_ANY, 0, on_engine_unpack },
+	[SBX_MSG_SNAP_TAKE] = { SBX_ST_ANY, 0, on_snap_take },
+	[SBX_MSG_SNAP_DROP] = { SBX_ST_ANY, 0, on_snap_drop },
+	[SBX_MSG_SNAP_RESTORE] = { SBX_ST_ANY, 0, on_snap_restore },
 };
 const struct sbx_dispatch_table engine_from_monitor = { SBX_PROC_ENGINE,
 	SBX_PROC_MONITOR, rows };

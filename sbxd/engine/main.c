@@ -97,7 +97,8 @@ on_sigchld(evutil_socket_t sig, short what, void *arg)
 
 	(void)sig, (void)what;
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		if (!scratch_reaped(&e->scratch, pid) && !blank_reaped(e, pid))
+		if (!scratch_reaped(&e->scratch, pid) &&
+		    !blank_reaped(e, pid) && !snap_reaped(e, pid))
 			sandbox_reaped(e, pid, status);
 }
 
@@ -235,11 +236,13 @@ finish(struct engine *e)
 		if (sb->pid != 0)
 			(void)kill(sb->pid, SIGKILL);
 	blank_drop(e);
+	snap_finish(e);
 	LIST_FOREACH(sb, &e->sandboxes, link) {
 		if (sb->pid != 0)
 			(void)waitpid(sb->pid, &status, 0);
-		scratch_drop(&e->scratch, sb->id);
+		scratch_drop(&e->scratch, sb->dir);
 	}
+	snapshot_finish(e);
 	if (e->monitor != NULL)
 		(void)sbx_peer_flush(e->monitor, 200);
 	finish_deleting(e);

@@ -46,6 +46,7 @@ sandbox_free(struct sandbox *sb)
 		event_free(sb->timer);
 	sbx_close(&sb->pidfd);
 	sbx_close(&sb->listener);
+	stack_clear(&sb->stack);
 	image_put(sb->image);
 	free(sb);
 }
@@ -84,16 +85,18 @@ send_start(struct sandbox *sb)
 	return (sbx_send_init_start(sb->init, 0, &m, &sb->e->filter_fd));
 }
 
+/* id: what it calls itself; that of whose place it is to take, if any. */
 static int
-start(struct sandbox *sb, struct sbx_err *err)
+start(struct sandbox *sb, const char *id, struct sbx_err *err)
 {
 	struct engine *e = sb->e;
 	struct timeval limit = { CREATE_S, 0 };
-	struct mould mould = { .image = sb->image };
+	struct mould mould = { .image = sb->image, .stack = &sb->stack,
+		.dir = sb->dir };
 	struct blank b;
 	int r;
 
-	if ((r = blank_take(e, &mould, sb->id, &b, err)) < 0)
+	if ((r = blank_take(e, &mould, id, &b, err)) < 0)
 		return (r);
 	sb->uid = b.uid;
 	sb->pid = b.pid;
@@ -109,10 +112,50 @@ start(struct sandbox *sb, struct sbx_err *err)
 	return (0);
 }
 
+/* image: held for it already. */
+static struct sandbox *
+sandbox_new(struct engine *e, const char *id, const char *dir,
+    struct image *image, const char *wanted)
+{
+	struct sandbox *sb = sbx_xcalloc(1, sizeof(*sb));
+
+	sb->e = e;
+	sb->image = image;
+	(void)sbx_strlcpy(sb->wanted, wanted, sizeof(sb->wanted));
+	sb->pidfd = sb->listener = -1;
+	(void)sbx_strlcpy(sb->id, id, sizeof(sb->id));
+	(void)sbx_strlcpy(sb->dir, dir, sizeof(sb->dir));
+	LIST_INIT(&sb->jobs);
+	LIST_INSERT_HEAD(&e->sandboxes, sb, link);
+	e->nsandboxes++;
+	return (sb);
+}
+
+int
+sandbox_build_next(struct sandbox *sb, const char *dir,
+    struct image *image, const char *wanted, const struct stack *stack,
+    struct snap_op *op, struct sandbox **ret_next, struct sbx_err *err)
+{
+	struct sandbox *next = sandbox_new(sb->e, "", dir, image_hold(image),
+	    wanted);
+	int r;
+
+	stack_add(&next->stack, stack);
+	next->op = op;
+	r = start(next, sb->id, err);
+	if (r < 0) {
+		scratch_drop(&sb->e->scratch, dir);
+		sandbox_free(next);
+	} else
+		*ret_next = next;
+	return (r);
+}
+
 void
 sandbox_create(struct engine *e, const struct sbx_sandbox_create *q,
     uint32_t id)
 {
+	const struct snapshot *s = NULL;
 	struct sandbox *sb;
 	struct image *im;
 	struct sbx_err err = { 0 };
@@ -127,23 +170,26 @@ sandbox_create(struct engine *e, const struct sbx_sandbox_create *q,
 		    "there are too many sandboxes");
 		return;
 	}
-	if (image_get(e, q->image, &im, &err) < 0) {
+	if (q->snapshot[0] != '\0' &&
+	    (s = snapshot_find(e, q->snapshot)) == NULL) {
+		refuse(e, q->container, id, SBX_END_IMAGE,
+		    "there is no such snapshot");
+		return;
+	}
+	if (s != NULL)
+		im = image_hold(s->image);
+	else if (image_get(e, q->image, &im, &err) < 0) {
 		refuse(e, q->container, id, SBX_END_IMAGE, err.msg);
 		return;
 	}
-	sb = sbx_xcalloc(1, sizeof(*sb));
-	sb->e = e;
-	sb->image = im;
-	(void)sbx_strlcpy(sb->wanted, q->image, sizeof(sb->wanted));
-	sb->pidfd = sb->listener = -1;
+	sb = sandbox_new(e, q->container, q->container, im,
+	    s != NULL ? s->wanted : q->image);
+	if (s != NULL)
+		stack_add(&sb->stack, &s->stack);
 	sb->create_id = id;
-	(void)sbx_strlcpy(sb->id, q->container, sizeof(sb->id));
-	LIST_INIT(&sb->jobs);
-	LIST_INSERT_HEAD(&e->sandboxes, sb, link);
-	e->nsandboxes++;
-	if (start(sb, &err) < 0) {
+	if (start(sb, sb->id, &err) < 0) {
 		refuse(e, sb->id, id, SBX_END_CREATE, err.msg);
-		scratch_drop(&e->scratch, sb->id);
+		scratch_drop(&e->scratch, sb->dir);
 		sandbox_free(sb);
 	}
 }
@@ -153,8 +199,8 @@ sandbox_tell_proxy(struct sandbox *sb)
 {
 	struct sbx_proxy_listener m = { .container = sb->id };
 
-	if (sb->e->proxy != NULL && sb->listener != -1 &&
-	    sb->state == SB_READY)
+	if (sb->e->proxy != NULL && sb->listener != -1 && sb->id[0] != '\0' &&
+	    (sb->state == SB_READY || sb->state == SB_FROZEN))
 		(void)sbx_send_proxy_listener(sb->e->proxy, 0, &m,
 		    &sb->listener);	/* a new proxy gets it again */
 }
@@ -214,6 +260,10 @@ sandbox_is_ready(struct sandbox *sb, int listener)
 	sb->listener = listener;
 	sb->state = SB_READY;
 	(void)event_del(sb->timer);
+	if (sb->id[0] == '\0') {
+		snap_next_ready(sb);
+		return (0);
+	}
 	send_ready(sb);
 	sb->create_id = 0;
 	sb->e->ahead_failed = 0;
@@ -271,10 +321,27 @@ answer_all(struct sandbox *sb)
 			    sb->unpacks[i].id, &m, NULL);
 }
 
+/* To whoever waited for it, or for nobody asked. */
+static void
+tell_end(struct sandbox *sb, int status)
+{
+	struct sbx_sandbox_ended m = { .container = sb->id, .why = sb->why,
+		.status = status, .reason = sb->reason };
+	struct engine *e = sb->e;
+
+	if (sb->create_id != 0)
+		refuse(e, sb->id, sb->create_id, SBX_END_CREATE,
+		    sb->reason);
+	for (unsigned i = 0; i < sb->nstops; i++)
+		(void)sbx_send_sandbox_ended(e->monitor, sb->stop_ids[i], &m,
+		    NULL);
+	if (sb->create_id == 0 && sb->nstops == 0)
+		(void)sbx_send_sandbox_ended(e->monitor, 0, &m, NULL);
+}
+
 void
 sandbox_reaped(struct engine *e, pid_t pid, int status)
 {
-	struct sbx_sandbox_ended m = { .status = status };
 	struct sandbox *sb;
 
 	LIST_FOREACH(sb, &e->sandboxes, link)
@@ -299,18 +366,14 @@ sandbox_reaped(struct engine *e, pid_t pid, int status)
 	sandbox_end(sb, sb->state == SB_CREATING ? SBX_END_CREATE :
 	    SBX_END_DIED, "its init ended");
 	answer_all(sb);
-	m.container = sb->id;
-	m.why = sb->why;
-	m.reason = sb->reason;
-	if (sb->create_id != 0)
-		refuse(e, sb->id, sb->create_id, SBX_END_CREATE,
-		    sb->reason);
-	for (unsigned i = 0; i < sb->nstops; i++)
-		(void)sbx_send_sandbox_ended(e->monitor, sb->stop_ids[i], &m,
-		    NULL);
-	if (sb->create_id == 0 && sb->nstops == 0)
-		(void)sbx_send_sandbox_ended(e->monitor, 0, &m, NULL);
-	scratch_drop(&e->scratch, sb->id);
+	if (sb->id[0] == '\0')
+		snap_next_ended(sb);
+	else if (snap_old_reaped(sb))
+		sb->dir[0] = '\0';	/* another's by now */
+	else
+		tell_end(sb, status);
+	if (sb->dir[0] != '\0')
+		scratch_drop(&e->scratch, sb->dir);
 	ids_put(&e->ids, sb->uid);
 	sandbox_free(sb);
 }

@@ -115,6 +115,23 @@ scratch_make(struct scratch *s, const char *id, uid_t uid,
 	return (0);
 }
 
+int
+scratch_make_over(struct scratch *s, const char *id, uid_t uid, int top,
+    struct sbx_err *err)
+{
+	int SBX_CLEANUP(fd) sub = -1;
+	struct stat st;
+
+	if (fstat(top, &st) == -1 || mkdirat(s->dir, id, 0700) == -1 ||
+	    (sub = openat(s->dir, id, O_RDONLY | O_DIRECTORY |
+	    O_CLOEXEC)) == -1 || mkdirat(sub, "work", 0755) == -1 ||
+	    mkdirat(sub, "upper", 0755) == -1 || (uid != geteuid() &&
+	    fchownat(sub, "upper", uid, (gid_t)uid, AT_SYMLINK_NOFOLLOW) ==
+	    -1) || fchmodat(sub, "upper", st.st_mode & 07777, 0) == -1)
+		return (sbx_err_sys(err, "the scratch directory"));
+	return (0);
+}
+
 /* --- deleting, in a child ---------------------------------------------------- */
 
 /*
@@ -254,6 +271,10 @@ scratch_collect(struct scratch *s, void (*found)(void *, const char *),
 		if (sbx_is_hex(e->d_name, SBX_CONTAINER_HEX))
 			found(arg, e->d_name);
 		else if (strncmp(e->d_name, SPARE, strlen(SPARE)) != 0 &&
+		    strncmp(e->d_name, SCRATCH_LAYER,
+		    strlen(SCRATCH_LAYER)) != 0 &&
+		    strncmp(e->d_name, SCRATCH_NEXT,
+		    strlen(SCRATCH_NEXT)) != 0 &&
 		    strcmp(e->d_name, "ahead") != 0)
 			continue;
 		to_trash(s, e->d_name);

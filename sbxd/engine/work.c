@@ -1,7 +1,7 @@
 /*
- * Is there work newer than a baseline?  Read from the scratch layer, from
- * outside, by change times that no guest can set.  A guest could only make
- * work of its own look old by not doing it.
+ * Is there work newer than a baseline?  Read from the scratch layer and those
+ * it stands on, from outside, by change times that no guest can set.  A guest
+ * could only make work of its own look old by not doing it.
  */
 #include "sbxd/engine/engine.h"
 
@@ -31,6 +31,9 @@ struct search {
 	bool complete;
 	struct sbx_engine_work_found m;
 	struct sbx_buf names;
+	bool copied;		/* as in struct layer */
+	int above[SBX_MAX_LAYERS + 1]; /* tops of the layers gone through */
+	unsigned nabove;
 	char path[PATH_MAX];
 };
 
@@ -41,6 +44,31 @@ listed(const char *name, const char *const *list, size_t n)
 		if (strcmp(name, list[i]) == 0)
 			return (true);
 	return (false);
+}
+
+/*
+ * Another is seen there, or nothing.  What lies below an opaque directory is
+ * taken for seen: that can only make the guard stricter.
+ */
+static bool
+hidden(const struct search *s)
+{
+	struct stat st;
+
+	for (unsigned i = 0; i < s->nabove; i++)
+		if (fstatat(s->above[i], s->path, &st,
+		    AT_SYMLINK_NOFOLLOW) == 0 || errno == ENOTDIR)
+			return (true);
+	return (false);
+}
+
+static bool
+is_newer(const struct search *s, const struct stat *st)
+{
+	const struct timespec *t = s->copied ? &st->st_atim : &st->st_ctim;
+
+	return ((uint64_t)t->tv_sec * 1000000000ull + (uint64_t)t->tv_nsec >
+	    s->since_ns);
 }
 
 static void
@@ -81,8 +109,7 @@ visit(struct search *s, int dir, const char *name, bool git, unsigned depth)
 		else
 			sbx_close(&sub);
 	} else if ((S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) &&
-	    (uint64_t)st.st_ctim.tv_sec * 1000000000ull +
-	    (uint64_t)st.st_ctim.tv_nsec > s->since_ns)
+	    is_newer(s, &st) && !hidden(s))
 		found(s);
 }
 
@@ -119,16 +146,14 @@ walk(struct search *s, int dir, bool git, unsigned depth)
 	(void)closedir(d);
 }
 
-/* upper/PATH, one component after the other, no link followed; -1 with
- * ENOENT: nothing was ever written there. */
+/* PATH below a layer (borrowed), one component after the other, no link
+ * followed; -1 with ENOENT: nothing was ever written there. */
 static int
-open_upper(struct sandbox *sb, const char *path)
+open_below(int layer, const char *path)
 {
-	char part[NAME_MAX + 1], upper[64];
-	int dir, next;
+	char part[NAME_MAX + 1];
+	int dir = fcntl(layer, F_DUPFD_CLOEXEC, 3), next;
 
-	(void)snprintf(upper, sizeof(upper), "%s/upper", sb->id);
-	dir = openat(sb->e->scratch_fd, upper, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	while (dir != -1 && *path != '\0') {
 		size_t n = strcspn(path, "/");
 
@@ -145,24 +170,50 @@ open_upper(struct sandbox *sb, const char *path)
 	return (dir);
 }
 
+/* What path is in this layer, and is not hidden by those before. */
+static void
+search_layer(struct search *s, int layer, const char *path, bool copied)
+{
+	int dir = open_below(layer, path);
+
+	s->copied = copied;
+	if (dir == -1) {
+		/* a layer may hold something else there, or its end */
+		if (errno != ENOENT && (errno != ENOTDIR || s->nabove == 0))
+			s->complete = false;
+		return;
+	}
+	if (s->complete)
+		walk(s, fcntl(dir, F_DUPFD_CLOEXEC, 3), false, 0);
+	s->above[s->nabove++] = dir;
+}
+
 void
 work_find(struct sandbox *sb, const struct sbx_engine_work *q, uint32_t id)
 {
 	struct search *s = sbx_xcalloc(1, sizeof(*s));
-	int dir;
+	char path[LAYER_NAME + 8];
+	int SBX_CLEANUP(fd) upper = -1;
 
 	s->since_ns = q->since_ns;
 	s->until_ns = sbx_mono_ns() + MAX_NS;
 	s->complete = true;
 	s->m.container = sb->id;
 	sbx_buf_init(&s->names, 4096);
-	dir = open_upper(sb, q->path);
-	if (dir != -1)
-		walk(s, dir, false, 0);
-	else if (errno != ENOENT)
+	(void)snprintf(path, sizeof(path), "%s/upper", sb->dir);
+	upper = openat(sb->e->scratch_fd, path, O_RDONLY | O_DIRECTORY |
+	    O_CLOEXEC);
+	if (upper == -1)
 		s->complete = false;
+	else
+		search_layer(s, upper, q->path, false);
+	for (unsigned i = 0; s->complete && i < sb->stack.n; i++)
+		search_layer(s, sb->stack.layers[i]->upper, q->path,
+		    sb->stack.layers[i]->copied);
 	s->m.complete = s->complete;
 	(void)sbx_send_engine_work_found(sb->e->monitor, id, &s->m, NULL);
+	while (s->nabove > 0)
+		sbx_close(&s->above[--s->nabove]);
 	sbx_buf_clear(&s->names);
 	free(s);
 }

@@ -73,6 +73,8 @@ EXTRA_DIST += $(FRONT_TESTS) tests/regress/front_monitor.py
 TESTS += tests/regress/test_engine.py tests/regress/test_engine_sandbox.py
 EXTRA_DIST += tests/regress/test_engine.py \
 	tests/regress/test_engine_sandbox.py tests/lib/box.py
+TESTS += tests/regress/test_snapshot_engine.py
+EXTRA_DIST += tests/regress/test_snapshot_engine.py
 
 # the recorder, with the test as its monitor and engine
 check_PROGRAMS += test_recorder
