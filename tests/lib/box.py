@@ -77,7 +77,9 @@ class Engine:
     ids = 0x1000
 
     def __init__(self, scratch, user=None, init=None, nproc=200, mods=None,
-                 images=None):
+                 images=None, uids=None):
+        """uids: (first, how many) for a namespace with a range of ids, as
+        the monitor makes it; only as root."""
         mine, theirs = ipc.pair()
         self.scratch, popen = scratch, {}
         if user is not None:
@@ -93,8 +95,11 @@ class Engine:
         fds = [os.open(scratch, os.O_RDONLY | os.O_DIRECTORY),
                os.open(init or os.path.join(BUILD, "sbx-init"), os.O_PATH),
                os.open(images or scratch, os.O_RDONLY | os.O_DIRECTORY),
-               os.open("/proc/self/ns/user", os.O_RDONLY)]
-        self.mon.send("ENGINE_START", 0, fds, nofile_hard=512, nproc=nproc)
+               os.open("/proc/self/ns/user", os.O_RDONLY) if uids is None
+               else range_userns(user or "sbxd", *uids)]
+        first, n = uids or (0, 0)
+        self.mon.send("ENGINE_START", 0, fds, nofile_hard=512, nproc=nproc,
+                      first_uid=first, uids=n)
         for fd in fds:
             os.close(fd)
         self.hello = self.mon.recv(10, "HELLO")
@@ -323,6 +328,25 @@ def wait_trash(scratch, seconds):
     while time.monotonic() < end and os.listdir(trash):
         time.sleep(0.05)
     return os.listdir(trash)
+
+
+def range_userns(user, first, n):
+    """A user namespace that maps the user's own id and a range."""
+    pw = pwd.getpwnam(user)
+    p = subprocess.Popen(["unshare", "-U", "--", "sleep", "30"],
+                         user=pw.pw_uid, group=pw.pw_gid, extra_groups=[])
+    try:
+        mine, end = os.readlink("/proc/self/ns/user"), time.monotonic() + 5
+        ns = "/proc/%d/ns/user" % p.pid
+        while os.readlink(ns) == mine and time.monotonic() < end:
+            time.sleep(0.01)
+        for name, own in (("gid_map", pw.pw_gid), ("uid_map", pw.pw_uid)):
+            with open("/proc/%d/%s" % (p.pid, name), "w") as f:
+                f.write("%d %d 1\n%d %d %d\n" % (own, own, first, first, n))
+        return os.open(ns, os.O_RDONLY)
+    finally:
+        p.kill()
+        p.wait()
 
 
 def users():
