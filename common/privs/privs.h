@@ -68,8 +68,5 @@ int sbx_privs_users(struct sbx_err *err);
 
 /* Write all rows as text (one a paragraph) to b. */
 int sbx_privs_print(struct sbx_buf *b);
-/* Which prerequisites the running kernel lacks: one line each to b, with the
- * mend; returns their number. */
-int sbx_privs_check_kernel(struct sbx_buf *b);
 
 #endif

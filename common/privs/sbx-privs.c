@@ -1,25 +1,19 @@
 /*
- * sbx-privs: print the privilege table, or check the running kernel.
+ * sbx-privs: print the privilege table.
  *
  * Holds nothing and talks to nobody.  It must never be able to change what it
- * prints: the table is compiled in, the checks run in children that end.
+ * prints: the table is compiled in.
  */
 
 #include "common/privs/row.h"
 
 #include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8U
-#endif
 
 static int
 usage(void)
 {
-	(void)fprintf(stderr, "usage: sbx-privs [-c]\n");
+	(void)fprintf(stderr, "usage: sbx-privs\n");
 	return (1);
 }
 
@@ -33,34 +27,12 @@ put(const struct sbx_buf *b)
 	return (0);
 }
 
-static int
-check(void)
-{
-	SBX_CLEANUP_BUF struct sbx_buf b;
-	int missing, why, fd;
-
-	sbx_buf_init(&b, 64 << 10);
-	missing = sbx_privs_check_kernel(&b);
-	if (missing == 0)
-		(void)sbx_buf_str(&b, "ok      kernel\n");
-	/* Above the floor: used where present. */
-	fd = memfd_create("check", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
-	(void)sbx_buf_printf(&b, "note    Landlock ABI %d (network rules from "
-	    "4, scopes from 6); memfds without execution: %s\n",
-	    sbx_privs_landlock_abi(&why), fd < 0 ? "no" : "yes");
-	sbx_close(&fd);
-	if (put(&b) != 0)
-		return (2);
-	return (missing == 0 ? 0 : 1);
-}
-
 int
 main(int argc, char **argv)
 {
 	SBX_CLEANUP_BUF struct sbx_buf b;
 
-	if (argc == 2 && strcmp(argv[1], "-c") == 0)
-		return (check());
+	(void)argv;
 	if (argc != 1)
 		return (usage());
 	sbx_buf_init(&b, 256 << 10);

@@ -61,6 +61,8 @@ int cli_find(const struct cli *cli, const char *who, struct client *ret_c,
 /* What of the suite's channels this program takes (sbx -P). */
 struct sbx_accepts;
 extern const struct sbx_accepts cli_from_monitor;
+/* Remove what is below dir, links not followed, not across a mount. */
+void cli_empty_dir(const char *dir);
 /* Print "sbx: sentence" and return status. */
 int cli_fail(int status, const struct sbx_err *err);
 /* argv[0] is "sbx NAME".  Each returns an exit status, or CLI_SYNTAX. */

@@ -35,9 +35,8 @@ remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 	return (0);
 }
 
-/* Everything below dir, links not followed, not across a mount. */
-static void
-empty_dir(const char *dir)
+void
+cli_empty_dir(const char *dir)
 {
 	for (int pass = 0; pass < CLEAN_PASSES; pass++) {
 		unreadable = 0;
@@ -69,7 +68,7 @@ clean_slot(const struct cli *cli, int slot)
 		(void)snprintf(path, sizeof(path), "%s/suite-%d/%s",
 		    cli->paths.state, slot, parts[i]);
 		if (access(path, F_OK) == 0)
-			empty_dir(path);
+			cli_empty_dir(path);
 	}
 	printf("suite %d: scratch and runs removed, journal kept\n", slot);
 }

@@ -40,7 +40,7 @@ static const struct command {
 	    "remove what dead suites left; -f: stop all sandboxes first" },
 	{ "journal", cmd_journal_slot, "tail|show|verify [OPTION ...]",
 	    "read and verify the audit journal" },
-	{ "doctor", cmd_doctor, "", "check what this machine lacks" },
+	{ "doctor", cmd_doctor, "[--json]", "check what this machine lacks" },
 	{ "version", cmd_version, "", "print the version" },
 };
 

@@ -98,3 +98,8 @@ EXTRA_DIST += tests/regress/test_copyin.py \
 TESTS += tests/regress/test_break_guest.py tests/regress/test_break_output.py
 EXTRA_DIST += tests/regress/test_break_guest.py \
 	tests/regress/test_break_output.py
+
+# sbx doctor, where something is taken away from it
+TESTS += tests/regress/test_doctor.py
+EXTRA_DIST += tests/regress/test_doctor.py tests/regress/doctor.schema.json \
+	tests/lib/fault.py
