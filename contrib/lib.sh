@@ -42,6 +42,20 @@ need_users() {
 		useradd --system --user-group --no-create-home --home-dir / \
 			--shell /usr/sbin/nologin "$u" || die "could not add the user $u"
 	done
+	need_subids
+}
+
+# Ids for sandboxes, one each: the next free range, as useradd(8) gives people.
+need_subids() {
+	local first last
+	grep -qs '^sbxd:' /etc/subuid && grep -qs '^sbxd:' /etc/subgid && return 0
+	touch /etc/subuid /etc/subgid
+	first=$(awk -F: 'BEGIN { n = 100000 } $2 + $3 > n { n = $2 + $3 }
+		END { print n }' /etc/subuid /etc/subgid)
+	last=$((first + 65535))
+	say "giving user sbxd the ids $first to $last for sandboxes"
+	usermod --add-subuids "$first-$last" --add-subgids "$first-$last" sbxd ||
+		die "could not give user sbxd ids: see subuid(5)"
 }
 
 # build DIR CONFIGURE-ARGUMENT ...: out of tree, quietly unless it fails.

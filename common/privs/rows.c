@@ -325,6 +325,8 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 		.why = "makes the sandboxes and is their parent; Landlock "
 		    "would forbid mount, and guests inherit its filter",
 		.user = "sbxd",
+		/* The user namespace may map a range of ids, one a sandbox:
+		 * such a map the monitor writes, before its cage. */
 		.flags = SBX_ROW_DENY | SBX_ROW_EXEC | SBX_ROW_NAMESPACES |
 		    SBX_ROW_DIES,
 		.nofile = RLIM_INFINITY, .nproc = RLIM_INFINITY,
