@@ -136,6 +136,8 @@ DOCTOR_PROBE(doctor_proc);
 DOCTOR_PROBE(doctor_devpts);
 DOCTOR_PROBE(doctor_hostname);
 DOCTOR_PROBE(doctor_loopback);
+/* doctor_ids.c */
+DOCTOR_PROBE(doctor_ids);
 /* doctor_host.c */
 DOCTOR_PROBE(doctor_config);
 DOCTOR_PROBE(doctor_state);

@@ -157,6 +157,13 @@ const struct doctor_check doctor_checks[] = {
 	STEP("loopback", "a loopback device of its own", doctor_loopback,
 	    "maps", PASS("ioctl(SIOCSIFFLAGS)")),
 
+	{ .name = "uid_range", .what = "a user of its own for each sandbox",
+	    .weight = DOCTOR_OPTIONAL, .probe = doctor_ids, .needs = "ns_user",
+	    .lost = "all sandboxes share one user id: their namespaces alone "
+	    "keep them apart",
+	    .mend = "# a user with a name, and a line of it in /etc/subuid and "
+	    "/etc/subgid\n" },
+
 	LIMIT("memory", "limit of memory", SBX_ROW_MEMORY,
 	    "a sandbox may use up the machine's memory"),
 	LIMIT("swap", "limit of swap", SBX_ROW_SWAP,

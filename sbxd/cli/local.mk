@@ -4,7 +4,8 @@ sbx_SOURCES = sbxd/cli/main.c sbxd/cli/cli.h sbxd/cli/client.c \
 	sbxd/cli/cmd_shell.c sbxd/cli/terminal.c sbxd/cli/terminal.h \
 	sbxd/cli/cmd_clean.c sbxd/cli/cmd_doctor.c \
 	sbxd/cli/doctor.h sbxd/cli/doctor_dirs.c sbxd/cli/doctor_host.c \
-	sbxd/cli/doctor_kernel.c sbxd/cli/doctor_mend.c sbxd/cli/doctor_run.c \
+	sbxd/cli/doctor_ids.c sbxd/cli/doctor_kernel.c \
+	sbxd/cli/doctor_mend.c sbxd/cli/doctor_run.c \
 	sbxd/cli/doctor_sandbox.c sbxd/cli/doctor_table.c \
 	sbxd/cli/cmd_journal.c sbxd/cli/cmd_journal.h
 sbx_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS) $(CRYPTO_CFLAGS)

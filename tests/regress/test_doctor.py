@@ -321,6 +321,34 @@ def mounted(place, base):
            "mount(/dev/full, MS_BIND)", "ENOENT", "mknod -m 666 /dev/full")
 
 
+def ids(place, base):
+    name = place.user.pw_name if place.user.pw_uid else "sbxd"
+    files = ("/etc/subuid", "/etc/subgid")
+    none = {k: v for k, v in base.items() if k != "uid_range"}
+
+    def given(*texts):
+        return by_root(F.mounts(*map(hide, files, texts)))
+    line = f"{name}:200000:65536\n"
+    rows = ask(place, given(line, line))[1]
+    ok("uid_range" not in rows, f"{name} has a range", rows.get("uid_range"))
+    expect("no line in /etc/subuid", place, none, given(
+        "else:300000:65536\nnonsense\n", ""), "uid_range", "/etc/subuid", "",
+        rf"^echo '{name}:365536:65536' >>/etc/subuid\n"
+        rf"echo '{name}:365536:65536' >>/etc/subgid$", essential=False)
+    expect("too few of them", place, none, given(
+        f"{name}:300000:10\n", line), "uid_range", "/etc/subuid", "",
+        f"^echo '{name}:300010:65536'", essential=False)
+    if place.user.pw_uid == 0:
+        return
+    expect("no newgidmap", place, none, given(line, line), "uid_range",
+           "execvp(newgidmap)", "ENOENT", "apt-get install uidmap",
+           essential=False, env={"PATH": "/nowhere"})
+    given_nnp = given(line, line)
+    expect("newgidmap without its privilege", place, none, by_root(
+        lambda: (given_nnp(), F.libc.prctl(38, 1, 0, 0, 0))), "uid_range",
+        "execvp(newgidmap)", "", "no no_new_privs", essential=False)
+
+
 def locks(place, base):
     """What distributions close user namespaces with, as far as it can be
     shown here: the settings are files over /proc/sys/kernel."""
@@ -390,7 +418,8 @@ def texts(place, base):
 def one_user(name):
     place = Place(name)
     try:
-        status, base, all = ask(place)
+        # a filter without root needs no_new_privs, and then newuidmap fails
+        status, base, all = ask(place, lambda: None)
         ok(status == 0 and all["missing"] == 0 and len(all["checks"]) > 45,
            f"{place.user.pw_name}: nothing essential is missing here", base)
         calls(place, base)
@@ -400,6 +429,7 @@ def one_user(name):
         texts(place, base)
         if ROOT:
             mounted(place, base)
+            ids(place, base)
             locks(place, base)
             if place.user.pw_uid == 0:
                 users(place, base)
