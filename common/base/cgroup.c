@@ -1,16 +1,19 @@
 #include "common/base/cgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #define TEXT_MAX (256u << 10)	/* of a file of /proc or /sys */
 #define BASE "sbx"		/* our group below a hierarchy's root */
+#define DEPTH 4			/* of groups below ours that are removed */
 
 const char *
 sbx_cgroup_name(enum sbx_hierarchy h)
@@ -389,6 +392,71 @@ sbx_cgroup_find(enum sbx_hierarchy h, const char *wanted, uid_t uid,
 	if (v2 && p->usable && p->controllers == 0)
 		return (unusable(p, "it has none of memory, pids and cpu"));
 	return (check_writable(p));
+}
+
+/* --- using --------------------------------------------------------------- */
+
+int
+sbx_cgroup_put(int dir, const char *path, const char *text)
+{
+	SBX_CLEANUP(fd) int fd = openat(dir, path, O_WRONLY | O_CLOEXEC);
+	ssize_t n = (ssize_t)strlen(text);
+
+	/* one write is one command to the kernel */
+	return (fd != -1 && write(fd, text, (size_t)n) == n ? 0 : SBX_E_SYS);
+}
+
+int
+sbx_cgroup_get(int dir, const char *path, char *dst, size_t size)
+{
+	SBX_CLEANUP(fd) int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd == -1 ? -1 : read(fd, dst, size - 1);
+
+	dst[n > 0 ? n : 0] = '\0';
+	return (n < 0 ? SBX_E_SYS : 0);
+}
+
+/* One try, without waiting.  0 or SBX_E_SYS. */
+static int
+remove_once(int parent, const char *name, unsigned depth)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+	    O_CLOEXEC);
+	DIR *d = fd == -1 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (d == NULL)
+		sbx_close(&fd);	/* not readable: may be empty all the same */
+	while (d != NULL && depth > 0 && (e = readdir(d)) != NULL)
+		if (e->d_type == DT_DIR && strcmp(e->d_name, ".") != 0 &&
+		    strcmp(e->d_name, "..") != 0)
+			(void)remove_once(dirfd(d), e->d_name, depth - 1);
+	if (d != NULL)
+		(void)closedir(d);
+	return (unlinkat(parent, name, AT_REMOVEDIR) == 0 ? 0 : SBX_E_SYS);
+}
+
+int
+sbx_cgroup_remove(int parent, const char *name, unsigned wait_ms)
+{
+	uint64_t until = sbx_mono_ns() + wait_ms * UINT64_C(1000000);
+	struct statfs fs;
+
+	/* so that a wrong descriptor can remove no ordinary directory */
+	if (strchr(name, '/') != NULL || *name == '.' || *name == '\0' ||
+	    fstatfs(parent, &fs) == -1 || (fs.f_type != CGROUP_SUPER_MAGIC &&
+	    fs.f_type != CGROUP2_SUPER_MAGIC))
+		return (SBX_E_POLICY);
+	while (remove_once(parent, name, DEPTH) != 0) {
+		if (errno == ENOENT)
+			return (SBX_E_NOENT);
+		if (errno != EBUSY && errno != ENOTEMPTY)
+			return (SBX_E_SYS);
+		if (sbx_mono_ns() >= until)
+			return (SBX_E_TIMEOUT);
+		(void)usleep(2000);
+	}
+	return (0);
 }
 
 /* --- doctor -------------------------------------------------------------- */

@@ -47,6 +47,18 @@ struct sbx_cgroup_place {
 int sbx_cgroup_find(enum sbx_hierarchy h, const char *wanted, uid_t uid,
     struct sbx_cgroup_place *ret_place);
 
+/*
+ * Remove the group `name` of the group open as parent, and the groups below
+ * it; name is one component.  A group that still has processes is tried again
+ * until wait_ms have passed.  0, SBX_E_NOENT, SBX_E_POLICY (not a group),
+ * SBX_E_TIMEOUT, SBX_E_SYS (errno); blocks up to wait_ms.
+ */
+int sbx_cgroup_remove(int parent, const char *name, unsigned wait_ms);
+/* Write text to a group's file (path relative to dir).  0, SBX_E_SYS. */
+int sbx_cgroup_put(int dir, const char *path, const char *text);
+/* What a group's file says, cut at size - 1 bytes.  0, SBX_E_SYS. */
+int sbx_cgroup_get(int dir, const char *path, char *dst, size_t size);
+
 /* One limit, as doctor prints it. */
 enum sbx_limit_row {
 	SBX_ROW_MEMORY, SBX_ROW_SWAP, SBX_ROW_PIDS, SBX_ROW_CPUS,

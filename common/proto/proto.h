@@ -47,6 +47,8 @@ enum sbx_exit_why {
 	SBX_EXIT_TIMEOUT,	/* killed at its timeout */
 	SBX_EXIT_KILLED,	/* killed on request or cancel */
 	SBX_EXIT_SANDBOX,	/* its sandbox ended */
+	SBX_EXIT_MEMORY,	/* by itself, but its sandbox ran out of memory
+				 * meanwhile, and something was killed */
 	SBX_EXIT_MAX
 };
 enum sbx_sandbox_state {

@@ -93,10 +93,15 @@ blank_make(struct engine *e, const struct mould *mould, const char *dir,
 	r = scratch_for(e, stack, dir, &ret_b->uid, err);
 	b.uid = ret_b->uid;
 	b.gid = b.uid == geteuid() ? getegid() : (gid_t)b.uid;
+	group_make(&e->groups, &ret_b->group, b.join);
 	if (r == 0)
 		r = spawn(e, &b, ret_b, err);
-	if (r < 0)
+	for (int h = 0; h < SBX_CGROUP_MAX; h++)
+		sbx_close(&b.join[h]);
+	if (r < 0) {
 		ids_put(&e->ids, ret_b->uid);
+		group_drop(&e->groups, &ret_b->group);
+	}
 	return (r);
 }
 
@@ -121,7 +126,7 @@ blank_take(struct engine *e, const struct mould *mould, const char *id,
 		blank_drop(e);
 	if (plain)
 		e->recent = mould->image;
-	if (plain && e->ahead.pid != 0 && renameat(e->scratch_fd, AHEAD, e->scratch_fd,
+	if (plain && e->ahead.pid != 0 && scratch_rename(&e->scratch, AHEAD,
 	    id) == 0) {
 		*ret_b = e->ahead;
 		e->ahead = (struct blank){ 0 };
@@ -159,6 +164,7 @@ forget(struct engine *e)
 	sbx_close(&e->ahead.channel);
 	sbx_close(&e->ahead.go);
 	ids_put(&e->ids, e->ahead.uid);
+	group_drop(&e->groups, &e->ahead.group);
 	e->ahead.pid = 0;
 	scratch_drop(&e->scratch, AHEAD);
 }

@@ -380,6 +380,20 @@ take_id(char id[SBX_CONTAINER_HEX + 1])
 	id[SBX_CONTAINER_HEX] = '\0';
 }
 
+/*
+ * Before anything else, so that nothing of a sandbox is outside its groups.
+ * The cgroup namespace comes after: its root is the group that one is in.
+ */
+static void
+join_groups(const struct build *b)
+{
+	for (int h = SBX_CGROUP_V2 + 1; h < SBX_CGROUP_MAX; h++)
+		must(b->join[h] == -1 || write(b->join[h], "0", 1) == 1,
+		    "joining its control group");
+	must(unshare(CLONE_NEWCGROUP) == 0,
+	    "unshare of a control group namespace");
+}
+
 static _Noreturn void
 child(const struct build *b)
 {
@@ -392,6 +406,7 @@ child(const struct build *b)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	join_groups(b);
 	keep_fds(b);
 	/* what is made here is not for the engine's user alone */
 	(void)umask(022);
@@ -417,13 +432,20 @@ build_start(const struct build *b, pid_t *ret_pid, int *ret_pidfd,
 	int pidfd = -1;
 	struct clone_args a = {
 		.flags = CLONE_PIDFD | CLONE_NEWNS | CLONE_NEWPID |
-		    CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
-		    CLONE_NEWCGROUP,
+		    CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
 		.exit_signal = SIGCHLD,
 	};
-	long pid = syscall(SYS_clone3, &a, sizeof(a));
+	long pid;
 
+	if (b->join[SBX_CGROUP_V2] != -1) {
+		a.flags |= CLONE_INTO_CGROUP;
+		a.cgroup = (uint64_t)b->join[SBX_CGROUP_V2];
+	}
+	pid = syscall(SYS_clone3, &a, sizeof(a));
+	if (pid == -1 && (a.flags & CLONE_INTO_CGROUP))
+		return (sbx_err_sys(err, "clone3 into the sandbox's control "
+		    "group"));
 	if (pid == -1)
 		return (sbx_err_sys(err, "clone3 with new namespaces (see "
 		    "user.max_user_namespaces and what 'sbx doctor' says)"));

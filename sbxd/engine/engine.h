@@ -3,6 +3,7 @@
 
 /* What the engine holds: one struct, passed down. */
 
+#include "common/base/cgroup.h"
 #include "common/base/image.h"
 #include "common/base/limits.h"
 #include "common/base/log.h"
@@ -83,15 +84,47 @@ void ids_put(struct ids *ids, uid_t uid);
 /* The filter of guests and their init, as BPF in a sealed memfd (owned). */
 int guest_filter(int *ret_fd, struct sbx_err *err);
 
+/* --- cgroup.c --------------------------------------------------------------------- */
+LIST_HEAD(group_list, group_left);
+struct groups {
+	int dir[SBX_CGROUP_MAX];	/* owned: the suite's, -1: none */
+	unsigned serial;
+	struct event *timer;		/* owned */
+	struct group_list left;		/* to be removed later */
+};
+/* A sandbox's, in each hierarchy; serial is its name. */
+struct cgroup {
+	unsigned serial, has, joined;	/* bits of enum sbx_hierarchy */
+	int kills;			/* owned: counts kills, -1: not known */
+};
+int groups_open(struct groups *g, struct event_base *base); /* 0, SBX_E_SYS */
+/* CGROUP of the monitor; parent: consumed.  0, SBX_E_POLICY. */
+int groups_add(struct groups *g, unsigned hierarchy, int parent,
+    const char *name);
+/* Never fails: what there is, is in *ret_group.  ret_join: owned by the
+ * caller; what a new process uses to get into it, -1: nothing. */
+void group_make(struct groups *g, struct cgroup *ret_group,
+    int ret_join[SBX_CGROUP_MAX]);
+/* 0: none.  Returns enum sbx_limit bits of what the kernel took. */
+uint32_t group_limit(const struct groups *g, struct cgroup *gr,
+    uint64_t mem_bytes, uint32_t cpu_milli, uint32_t pids);
+/* How many of its processes were killed for want of memory. */
+uint64_t group_kills(const struct cgroup *gr);
+/* Its processes are dead or dying; removed now or soon.  Empties *gr. */
+void group_drop(struct groups *g, struct cgroup *gr);
+
 /* --- scratch.c ------------------------------------------------------------------ */
 struct scratch {
 	int dir, trash;			/* dir borrowed, trash owned */
 	pid_t deleter;			/* 0: none runs */
 	bool more;			/* to delete when it ended */
+	bool tmpfs;			/* each sandbox's is one of its own */
 	unsigned serial, nspares;
 };
-/* dir: for as long as s lives.  0, SBX_E_SYS. */
-int scratch_open(struct scratch *s, int dir, struct sbx_err *err);
+/* dir: for as long as s lives, and the working directory.  storage: enum
+ * sbx_storage.  0, SBX_E_SYS. */
+int scratch_open(struct scratch *s, int dir, unsigned storage,
+    struct sbx_err *err);
 /* dir/ID/{upper,work} for a new sandbox whose user is uid (and gid), in the
  * engine's namespace.  0, SBX_E_SYS. */
 int scratch_make(struct scratch *s, const char *id, uid_t uid,
@@ -100,6 +133,15 @@ int scratch_make(struct scratch *s, const char *id, uid_t uid,
  * what / is like. */
 int scratch_make_over(struct scratch *s, const char *id, uid_t uid, int top,
     struct sbx_err *err);
+/* The one made as `from` is now that of id.  0, SBX_E_SYS (errno). */
+int scratch_rename(struct scratch *s, const char *from, const char *id);
+/* Set its size.  SBX_LIMIT_DISK when it has one now, else 0. */
+uint32_t scratch_limit(struct scratch *s, const char *id, uint64_t bytes);
+/* scratch_tmpfs.c, names below scratch: 0, or -1 with errno. */
+int scratch_tmpfs_mount(const char *name);
+int scratch_tmpfs_move(const char *from, const char *to);
+int scratch_tmpfs_size(const char *name, uint64_t bytes);
+void scratch_tmpfs_drop(const char *name);
 /* Make one ahead, in a quiet moment; true: there may be one more. */
 bool scratch_spare(struct scratch *s);
 /* Delete it in a child of low priority; at once only its name goes. */
@@ -130,6 +172,7 @@ struct build {
 	const struct binds *binds;	/* NULL: none */
 	int init_fd, channel_fd, null_fd;
 	int go_fd;			/* pipe: the id, when it is known */
+	int join[SBX_CGROUP_MAX];	/* of cgroup.c, -1: none */
 	uid_t uid;			/* its user, in the engine's namespace */
 	gid_t gid;
 };
@@ -153,6 +196,7 @@ struct mould {
 struct blank {
 	pid_t pid;			/* 0: there is none */
 	int pidfd, channel, go;		/* owned */
+	struct cgroup group;
 	uid_t uid;			/* of ids.c, to be put back */
 	dev_t dev;			/* its image, by its top layer, which */
 	ino_t ino;			/* its mount keeps from being reused */
@@ -182,6 +226,7 @@ struct job {
 	uint32_t kill_ids[MAX_WAITING];	/* those that wait for its end */
 	unsigned nkills;
 	struct event *kill_timer;	/* owned */
+	uint64_t kills;			/* of its group, when it began */
 	bool started, exited;
 	bool shell, pty;		/* on a terminal; its master was sent */
 };
@@ -211,6 +256,9 @@ struct sandbox {
 	struct snap_op *op;		/* that it is in the middle of */
 	struct sbx_peer *init;		/* owned; NULL when the channel ended */
 	pid_t pid;			/* 0: reaped */
+	struct cgroup group;
+	uint64_t mem_bytes, disk_bytes;	/* 0: none */
+	uint32_t cpu_milli, enforced;	/* enum sbx_limit bits */
 	uid_t uid;			/* of ids.c, held */
 	struct image *image;		/* held */
 	char wanted[256];		/* what the image was asked for by */
@@ -234,10 +282,12 @@ struct engine {
 	int scratch_fd, init_fd, filter_fd, null_fd;	/* owned */
 	int images_fd;			/* owned */
 	int userns_fd;			/* owned, until it is entered */
+	struct groups groups;
 	struct scratch scratch;
 	struct blank ahead;
 	unsigned ahead_failed;
 	uint32_t nofile, nproc;
+	uint8_t storage;		/* enum sbx_storage */
 	struct binds binds;
 	struct image_list images;	/* in use, and the host's */
 	struct image *recent;		/* of the last sandbox, while in use */

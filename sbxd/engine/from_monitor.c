@@ -42,6 +42,21 @@ on_introduce(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Once for each hierarchy, before the first sandbox.  A blank that was made
+ * without it would have no group. */
+static int
+on_cgroup(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct engine *e = sbx_peer_ctx(p);
+	const struct sbx_cgroup *q = &in->m.cgroup;
+
+	if (e->nsandboxes > 0 || strchr(q->name, '/') != NULL)
+		return (SBX_E_POLICY);
+	blank_drop(e);
+	return (groups_add(&e->groups, q->hierarchy,
+	    sbx_steal_fd(&in->fds[0]), q->name));
+}
+
 static int
 on_sandbox_create(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -187,6 +202,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_PING] = { SBX_ST_ANY, 0, on_ping },
 	[SBX_MSG_SHUTDOWN] = { SBX_ST_ANY, SBX_D_ONCE, on_shutdown },
 	[SBX_MSG_INTRODUCE] = { SBX_ST_ANY, 0, on_introduce },
+	[SBX_MSG_CGROUP] = { SBX_ST_ANY, 0, on_cgroup },
 	[SBX_MSG_SANDBOX_CREATE] = { SBX_ST_ANY, 0, on_sandbox_create },
 	[SBX_MSG_SANDBOX_STOP] = { SBX_ST_ANY, 0, on_sandbox_stop },
 	[SBX_MSG_ENGINE_EXEC] = { SBX_ST_ANY, 0, on_engine_exec },

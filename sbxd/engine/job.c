@@ -113,6 +113,7 @@ job_exec(struct sandbox *sb, const struct sbx_engine_exec *q, int stdin_fd,
 		return;
 	}
 	j = job_new(sb, q->run, id);
+	j->kills = group_kills(&sb->group);
 	j->out[0] = out[0];
 	j->out[1] = err[0];
 	job_tell_recorder(j);
@@ -142,6 +143,9 @@ job_exited(struct job *j, int32_t status, uint8_t why)
 	struct sbx_engine_exited m = { .run = j->run, .status = status,
 		.why = why };
 
+	if (status != 0 && why != SBX_EXIT_SANDBOX && j->nkills == 0 &&
+	    group_kills(&j->sb->group) > j->kills)
+		m.why = SBX_EXIT_MEMORY;
 	j->exited = true;
 	if (j->sb->e->monitor != NULL)
 		(void)sbx_send_engine_exited(j->sb->e->monitor, 0, &m, NULL);

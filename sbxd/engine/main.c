@@ -168,7 +168,8 @@ prepare(struct engine *e, int channel_fd, bool trap, struct sbx_err *err)
 	e->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (e->null_fd == -1)
 		return (sbx_err_sys(err, "/dev/null"));
-	if ((r = scratch_open(&e->scratch, e->scratch_fd, err)) < 0 ||
+	if ((r = scratch_open(&e->scratch, e->scratch_fd, e->storage,
+	    err)) < 0 ||
 	    (r = prepare_image(e, err)) < 0 ||
 	    (r = guest_filter(&e->filter_fd, err)) < 0)
 		return (r);
@@ -176,7 +177,8 @@ prepare(struct engine *e, int channel_fd, bool trap, struct sbx_err *err)
 	if (e->base == NULL || (e->sigchld = evsignal_new(e->base, SIGCHLD,
 	    on_sigchld, e)) == NULL || event_add(e->sigchld, NULL) == -1)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
-	if ((e->quiet = evtimer_new(e->base, on_quiet, e)) == NULL)
+	if ((e->quiet = evtimer_new(e->base, on_quiet, e)) == NULL ||
+	    groups_open(&e->groups, e->base) < 0)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
 	e->monitor = sbx_peer_new(e->base, channel_fd, &engine_from_monitor, e,
 	    on_monitor_end);
@@ -195,6 +197,7 @@ take_start(struct engine *e, struct sbx_in *in)
 {
 	e->nofile = in->m.engine_start.nofile_hard;
 	e->nproc = in->m.engine_start.nproc;
+	e->storage = in->m.engine_start.storage;
 	ids_open(&e->ids, in->m.engine_start.first_uid,
 	    in->m.engine_start.uids);
 	e->scratch_fd = sbx_steal_fd(&in->fds[0]);

@@ -47,6 +47,7 @@ sandbox_free(struct sandbox *sb)
 	sbx_close(&sb->pidfd);
 	sbx_close(&sb->listener);
 	stack_clear(&sb->stack);
+	group_drop(&sb->e->groups, &sb->group);
 	image_put(sb->image);
 	free(sb);
 }
@@ -85,9 +86,39 @@ send_start(struct sandbox *sb)
 	return (sbx_send_init_start(sb->init, 0, &m, &sb->e->filter_fd));
 }
 
+/*
+ * What is not enforced is reported, and with `require` refused: no guest has
+ * run yet.  The monitor refuses what it can know before.
+ */
+static void
+set_limits(struct sandbox *sb, bool require)
+{
+	static const struct { uint32_t bit; const char *name; } all[] = {
+		{ SBX_LIMIT_MEMORY, " mem_limit" }, { SBX_LIMIT_SWAP, " swap" },
+		{ SBX_LIMIT_CPU, " cpus" }, { SBX_LIMIT_PIDS, " pids" },
+		{ SBX_LIMIT_DISK, " disk_limit" },
+	};
+	char which[64] = "";
+	size_t n = 0;
+
+	sb->enforced = group_limit(&sb->e->groups, &sb->group, sb->mem_bytes,
+	    sb->cpu_milli, sb->e->nproc);
+	if (sb->disk_bytes != 0)
+		sb->enforced |= scratch_limit(&sb->e->scratch, sb->dir,
+		    sb->disk_bytes);
+	for (size_t i = 0; i < SBX_NELEM(all); i++)
+		if (!(sb->enforced & all[i].bit) && (all[i].bit !=
+		    SBX_LIMIT_DISK || sb->disk_bytes != 0))
+			n += (size_t)snprintf(which + n, sizeof(which) - n,
+			    "%s", all[i].name);
+	if (require && n > 0)
+		sandbox_end(sb, SBX_END_CREATE, "require_limits is set, and "
+		    "this machine did not enforce:%s", which);
+}
+
 /* id: what it calls itself; that of whose place it is to take, if any. */
 static int
-start(struct sandbox *sb, const char *id, struct sbx_err *err)
+start(struct sandbox *sb, const char *id, bool require, struct sbx_err *err)
 {
 	struct engine *e = sb->e;
 	struct timeval limit = { CREATE_S, 0 };
@@ -99,6 +130,7 @@ start(struct sandbox *sb, const char *id, struct sbx_err *err)
 	if ((r = blank_take(e, &mould, id, &b, err)) < 0)
 		return (r);
 	sb->uid = b.uid;
+	sb->group = b.group;
 	sb->pid = b.pid;
 	sb->pidfd = b.pidfd;
 	sb->init = sbx_peer_new(e->base, b.channel, &engine_from_init, sb,
@@ -106,6 +138,7 @@ start(struct sandbox *sb, const char *id, struct sbx_err *err)
 	sb->timer = evtimer_new(e->base, on_create_timeout, sb);
 	if (sb->timer == NULL || event_add(sb->timer, &limit) == -1)
 		sbx_fatal("out of memory");
+	set_limits(sb, require);
 	if ((r = send_start(sb)) < 0)
 		sandbox_end(sb, SBX_END_CREATE, "INIT_START: %s",
 		    sbx_error_name(r));
@@ -122,7 +155,7 @@ sandbox_new(struct engine *e, const char *id, const char *dir,
 	sb->e = e;
 	sb->image = image;
 	(void)sbx_strlcpy(sb->wanted, wanted, sizeof(sb->wanted));
-	sb->pidfd = sb->listener = -1;
+	sb->pidfd = sb->listener = sb->group.kills = -1;
 	(void)sbx_strlcpy(sb->id, id, sizeof(sb->id));
 	(void)sbx_strlcpy(sb->dir, dir, sizeof(sb->dir));
 	LIST_INIT(&sb->jobs);
@@ -142,7 +175,10 @@ sandbox_build_next(struct sandbox *sb, const char *dir,
 
 	stack_add(&next->stack, stack);
 	next->op = op;
-	r = start(next, sb->id, err);
+	next->mem_bytes = sb->mem_bytes;
+	next->cpu_milli = sb->cpu_milli;
+	next->disk_bytes = sb->disk_bytes;
+	r = start(next, sb->id, false, err);
 	if (r < 0) {
 		scratch_drop(&sb->e->scratch, dir);
 		sandbox_free(next);
@@ -187,7 +223,10 @@ sandbox_create(struct engine *e, const struct sbx_sandbox_create *q,
 	if (s != NULL)
 		stack_add(&sb->stack, &s->stack);
 	sb->create_id = id;
-	if (start(sb, sb->id, &err) < 0) {
+	sb->mem_bytes = q->mem_bytes;
+	sb->cpu_milli = q->cpu_milli;
+	sb->disk_bytes = q->disk_bytes;
+	if (start(sb, sb->id, q->require, &err) < 0) {
 		refuse(e, sb->id, id, SBX_END_CREATE, err.msg);
 		scratch_drop(&e->scratch, sb->dir);
 		sandbox_free(sb);
@@ -236,6 +275,8 @@ send_ready(struct sandbox *sb)
 	struct sbx_sandbox_ready m = { .container = sb->id,
 		.pid = (uint32_t)sb->pid, .image = sb->wanted,
 		.digest = digest, .user = c->user, .workdir = c->workdir,
+		.enforced = sb->enforced, .mem_bytes = sb->mem_bytes,
+		.cpu_milli = sb->cpu_milli, .disk_bytes = sb->disk_bytes,
 		.own_user = sb->uid != geteuid() };
 
 	sbx_buf_init(&env, SBX_IMAGE_ENV_MAX);
@@ -364,7 +405,8 @@ sandbox_reaped(struct engine *e, pid_t pid, int status)
 		free(in);
 	}
 	sandbox_end(sb, sb->state == SB_CREATING ? SBX_END_CREATE :
-	    SBX_END_DIED, "its init ended");
+	    SBX_END_DIED, group_kills(&sb->group) > 0 ? "its init ended; the "
+	    "sandbox had used up its memory" : "its init ended");
 	answer_all(sb);
 	if (sb->id[0] == '\0')
 		snap_next_ended(sb);

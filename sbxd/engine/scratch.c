@@ -31,14 +31,16 @@ static const char *const owned[] = { "upper", "upper/workspace",
 	"upper/home/sandbox" };
 
 static int
-make(int dir, const char *name)
+make(const struct scratch *s, const char *name)
 {
 	mode_t old = umask(022);
 	int SBX_CLEANUP(fd) sub = -1;
 	int r = 0;
 
-	if (mkdirat(dir, name, 0700) == -1 || (sub = openat(dir, name,
-	    O_RDONLY | O_DIRECTORY | O_CLOEXEC)) == -1)
+	if (mkdirat(s->dir, name, 0700) == -1 ||
+	    (s->tmpfs && scratch_tmpfs_mount(name) == -1) ||
+	    (sub = openat(s->dir, name, O_RDONLY | O_DIRECTORY |
+	    O_CLOEXEC)) == -1)
 		r = -1;
 	for (size_t i = 0; r == 0 && i < SBX_NELEM(parts); i++)
 		r = mkdirat(sub, parts[i], 0755);
@@ -70,9 +72,11 @@ scratch_spare(struct scratch *s)
 {
 	char name[24];
 
+	if (s->tmpfs)
+		return (false);	/* memory is fast */
 	if (s->nspares < MAX_SPARES) {
 		spare_name(name, s->nspares);
-		if (make(s->dir, name) == -1) {
+		if (make(s, name) == -1) {
 			to_trash(s, name);	/* what there is of it */
 			return (false);
 		}
@@ -109,7 +113,7 @@ scratch_make(struct scratch *s, const char *id, uid_t uid,
 		spare_name(name, --s->nspares);
 		made = renameat(s->dir, name, s->dir, id) == 0;
 	}
-	if ((!made && make(s->dir, id) == -1) ||
+	if ((!made && make(s, id) == -1) ||
 	    (uid != geteuid() && give(s->dir, id, uid) == -1))
 		return (sbx_err_sys(err, "the scratch directory"));
 	return (0);
@@ -123,6 +127,7 @@ scratch_make_over(struct scratch *s, const char *id, uid_t uid, int top,
 	struct stat st;
 
 	if (fstat(top, &st) == -1 || mkdirat(s->dir, id, 0700) == -1 ||
+	    (s->tmpfs && scratch_tmpfs_mount(id) == -1) ||
 	    (sub = openat(s->dir, id, O_RDONLY | O_DIRECTORY |
 	    O_CLOEXEC)) == -1 || mkdirat(sub, "work", 0755) == -1 ||
 	    mkdirat(sub, "upper", 0755) == -1 || (uid != geteuid() &&
@@ -130,6 +135,21 @@ scratch_make_over(struct scratch *s, const char *id, uid_t uid, int top,
 	    -1) || fchmodat(sub, "upper", st.st_mode & 07777, 0) == -1)
 		return (sbx_err_sys(err, "the scratch directory"));
 	return (0);
+}
+
+int
+scratch_rename(struct scratch *s, const char *from, const char *id)
+{
+	if (s->tmpfs)
+		return (scratch_tmpfs_move(from, id) == 0 ? 0 : SBX_E_SYS);
+	return (renameat(s->dir, from, s->dir, id) == 0 ? 0 : SBX_E_SYS);
+}
+
+uint32_t
+scratch_limit(struct scratch *s, const char *id, uint64_t bytes)
+{
+	return (s->tmpfs && scratch_tmpfs_size(id, bytes) == 0 ?
+	    SBX_LIMIT_DISK : 0);
 }
 
 /* --- deleting, in a child ---------------------------------------------------- */
@@ -242,14 +262,18 @@ scratch_reaped(struct scratch *s, pid_t pid)
 void
 scratch_drop(struct scratch *s, const char *name)
 {
+	if (s->tmpfs)
+		scratch_tmpfs_drop(name);
 	to_trash(s, name);
 	start_deleting(s);
 }
 
 int
-scratch_open(struct scratch *s, int dir, struct sbx_err *err)
+scratch_open(struct scratch *s, int dir, unsigned storage,
+    struct sbx_err *err)
 {
 	s->dir = dir;
+	s->tmpfs = storage == SBX_STORAGE_TMPFS;
 	if (mkdirat(dir, TRASH, 0700) == -1 && errno != EEXIST)
 		return (sbx_err_sys(err, "the scratch directory"));
 	s->trash = openat(dir, TRASH, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |

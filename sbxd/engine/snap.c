@@ -242,8 +242,7 @@ freeze(struct snap_op *op, struct sandbox *old)
 	char name[LAYER_NAME];
 
 	layer_name(op->e, name);
-	if (renameat(op->e->scratch_fd, old->dir, op->e->scratch_fd,
-	    name) == -1)
+	if (scratch_rename(&op->e->scratch, old->dir, name) < 0)
 		return (false);
 	layer_renamed(op->stack.layers[0], name);
 	return (true);
@@ -261,7 +260,7 @@ take_place(struct snap_op *op, struct sandbox *old)
 		scratch_drop(&e->scratch, old->dir);
 	else if (!freeze(op, old))
 		sandbox_end(next, SBX_END_DIED, "its scratch directory");
-	if (renameat(e->scratch_fd, next->dir, e->scratch_fd, old->id) == 0)
+	if (scratch_rename(&e->scratch, next->dir, old->id) == 0)
 		(void)sbx_strlcpy(next->dir, old->id, sizeof(next->dir));
 	(void)sbx_strlcpy(next->id, old->id, sizeof(next->id));
 	old->id[0] = '\0';

@@ -36,6 +36,7 @@ struct init {
 	struct sbx_in in;
 	char *env[64 + 1];		/* owned strings; the sandbox's own */
 	uint32_t nofile, nproc;
+	int oom_fd;			/* owned: our own oom_score_adj, -1 */
 	struct job jobs[SBX_MAX_JOBS_SANDBOX];
 	struct unpack unpacks[MAX_UNPACKS];
 	uint64_t orphans_since_ns;	/* 0: there are none to kill */

@@ -257,6 +257,21 @@ job_never_started(const char *run, uint32_t id, int error, const char *where)
 	init_send(SBX_MSG_INIT_GONE, 0, &gone, NULL);
 }
 
+/*
+ * When memory is used up a job is to be killed before PID 1, whose end is the
+ * sandbox's; a guest can lower its own to ours, and then risks its sandbox.
+ * A child inherits it, so we have it for a moment: nothing else can give it
+ * to a process that nobody may look into.
+ */
+static void
+expendable(const struct init *in, bool yes)
+{
+	const char *text = yes ? "800" : "0";
+
+	if (in->oom_fd != -1)
+		(void)!write(in->oom_fd, text, strlen(text));
+}
+
 void
 job_start(struct init *in, const struct sbx_init_exec *q, int fds[3],
     uint32_t id, bool tty)
@@ -274,10 +289,12 @@ job_start(struct init *in, const struct sbx_init_exec *q, int fds[3],
 		    "too many runs in this sandbox");
 		return;
 	}
+	expendable(in, true);
 	if (pipe2(rp, O_CLOEXEC) == -1 ||
 	    fcntl(rp[0], F_SETFL, O_NONBLOCK) == -1 || (pid = fork()) == -1) {
 		int e = errno;
 
+		expendable(in, false);
 		sbx_close(&rp[0]);
 		sbx_close(&rp[1]);
 		j->run[0] = '\0';
@@ -286,6 +303,7 @@ job_start(struct init *in, const struct sbx_init_exec *q, int fds[3],
 	}
 	if (pid == 0)
 		supervise(in, q, fds, rp[1], tty);
+	expendable(in, false);
 	(void)close(rp[1]);
 	*j = (struct job){ .supervisor = pid, .report_fd = rp[0] };
 	(void)sbx_strlcpy(j->run, q->run, sizeof(j->run));

@@ -12,6 +12,7 @@
 #include "sbxd/init/init.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -129,6 +130,8 @@ main(int argc, char **argv)
 	int sig_fd;
 
 	sbx_accepts_print(argc, argv, NULL, lists);
+	/* Ours to open only as long as we are dumpable: no guest runs yet. */
+	self.oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	/* the engine's end is ours, also when it cannot close the channel */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1 ||
 	    prctl(PR_SET_DUMPABLE, 0) == -1 ||

@@ -63,13 +63,22 @@ component_set_state(struct component *c, enum component_state state)
 static int
 start_engine(struct component *c)
 {
-	const struct sbx_engine_start s = { .nofile_hard = c->m->nofile_hard,
-		.first_uid = c->m->first_uid, .uids = c->m->uids,
-		.nproc = SBX_SANDBOX_NPROC };
+	struct monitor *m = c->m;
+	const struct sbx_engine_start s = { .nofile_hard = m->nofile_hard,
+		.first_uid = m->first_uid, .uids = m->uids,
+		.nproc = SBX_SANDBOX_NPROC,
+		.storage = strcmp(m->conf.scratch_storage, "tmpfs") == 0 ?
+		    SBX_STORAGE_TMPFS : SBX_STORAGE_DISK };
+	int r = sbx_send_engine_start(c->peer, 0, &s,
+	    (int[]){ m->dir_scratch, m->fd_init, m->dir_images,
+	    m->fd_userns });
 
-	return (sbx_send_engine_start(c->peer, 0, &s,
-	    (int[]){ c->m->dir_scratch, c->m->fd_init, c->m->dir_images,
-	    c->m->fd_userns }));
+	for (int h = 0; r == 0 && h < SBX_CGROUP_MAX; h++)
+		if (m->groups[h].fd != -1)
+			r = sbx_send_cgroup(c->peer, 0, &(struct sbx_cgroup){
+			    .hierarchy = (uint8_t)h,
+			    .name = m->groups[h].name }, &m->groups[h].fd);
+	return (r);
 }
 
 static int

@@ -167,6 +167,11 @@ start_all(struct monitor *m, int channel)
 
 	m->starter = sbx_peer_new(m->base, channel, &monitor_from_starter, m,
 	    starter_end);
+	for (int h = 0; h < SBX_CGROUP_MAX; h++)
+		if (m->groups[h].fd != -1)
+			(void)sbx_send_cgroup(m->starter, 0,
+			    &(struct sbx_cgroup){ .hierarchy = (uint8_t)h,
+			    .name = m->groups[h].name }, &m->groups[h].fd);
 	/* all at once: each finds what it needs to know in its channel */
 	for (i = 0; i < component_order_n; i++)
 		component_start(&m->comps[component_order[i]]);
@@ -191,6 +196,7 @@ main(int argc, char **argv)
 	if (setup_open(m, getenv, &err) != 0 ||
 	    setup_starter(m, &channel, &err) != 0) {
 		log_err("the suite could not start: %s", err.msg);
+		setup_cgroups_undo(m);
 		return (2);
 	}
 	make_loop(m);

@@ -8,6 +8,7 @@
  */
 
 #include "common/base/base.h"
+#include "common/base/cgroup.h"
 #include "common/base/conf.h"
 #include "common/base/limits.h"
 #include "common/base/log.h"
@@ -149,6 +150,12 @@ struct baseline {
 	char *dest;			/* owned: path inside */
 };
 #define MAX_BASELINES 8
+/* 0: none.  Of a sandbox that is ready, what the engine set and read back. */
+struct limits {
+	uint64_t mem_bytes, disk_bytes, ttl_s;
+	uint32_t cpu_milli;		/* thousandths of a processor */
+	uint32_t enforced;		/* enum sbx_limit bits */
+};
 struct sandbox {
 	TAILQ_ENTRY(sandbox) link;
 	char id[SBX_CONTAINER_HEX + 1];
@@ -162,6 +169,7 @@ struct sandbox {
 	bool doomed;			/* unwanted: stop it when ready */
 	bool asked_stop;		/* its end is no surprise */
 	unsigned live_runs;
+	struct limits limits;
 	uint64_t created_wall_ns, created_ns, used_ns, stop_by_ns;
 	struct baseline baselines[MAX_BASELINES];
 };
@@ -261,6 +269,10 @@ struct monitor {
 	uid_t uid, front_uid;
 	gid_t gid;
 	uint32_t nofile_hard;
+	struct { int fd; char name[64]; } groups[SBX_CGROUP_MAX]; /* -1: none */
+	uint32_t limits_able;		/* enum sbx_limit bits */
+	uint64_t mem_max, mem_default;
+	uint32_t cpu_max, cpu_default;	/* thousandths */
 	pid_t starter_pid;
 	struct component comps[SBX_PROC_MAX];
 	struct sbx_peer *starter;	/* owned */
@@ -497,6 +509,12 @@ void shell_started(struct monitor *m, const struct run *r,
 void shell_ended(struct monitor *m, const struct run *r);
 void shell_gone(struct ctl *c);		/* its operator is */
 void shell_shutdown(struct monitor *m);
+/* --- limits.c ------------------------------------------------------------ */
+/* NULL and the limits of a new sandbox; or, in dst, why there can be none,
+ * with the stable word for it. */
+const char *limits_resolve(const struct monitor *m,
+    const struct sbx_sb_create *q, struct limits *ret_limits,
+    const char **ret_code, char *dst, size_t size);
 
 /* --- copy.c -------------------------------------------------------------- */
 void copy_start(struct monitor *m, struct worker *w,
@@ -530,6 +548,13 @@ int setup_open(struct monitor *m, char *(*env)(const char *),
  */
 int setup_userns(struct monitor *m, uid_t uid, gid_t gid,
     struct sbx_err *err);
+/* setup_cgroup.c.  Defaults and bounds from the machine and sbx.conf.  0,
+ * SBX_E_SYS, SBX_E_RANGE. */
+int setup_limits(struct monitor *m, struct sbx_err *err);
+/* The suite's groups, for the engine's uid; what is missing is logged. */
+void setup_cgroups(struct monitor *m, uid_t engine);
+/* Without a starter nobody else removes them. */
+void setup_cgroups_undo(struct monitor *m);
 /* *ret_channel: owned by the caller. */
 int setup_starter(struct monitor *m, int *ret_channel, struct sbx_err *err);
 

@@ -99,7 +99,11 @@ create_recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
 		return;
 	}
 	msg = (struct sbx_sandbox_create){ .container = sb->id,
-		.image = sb->image, .throwaway = sb->throwaway };
+		.image = sb->image, .throwaway = sb->throwaway,
+		.mem_bytes = sb->limits.mem_bytes,
+		.cpu_milli = sb->limits.cpu_milli,
+		.disk_bytes = sb->limits.disk_bytes,
+		.require = m->conf.require_limits };
 	if (engine == NULL || sbx_send_sandbox_create(engine, ++m->next_id,
 	    &msg, NULL) != 0) {
 		sandbox_free(m, sb);
@@ -149,10 +153,16 @@ sandbox_create(struct monitor *m, struct worker *w,
     const struct sbx_sb_create *q)
 {
 	const char *code, *why = create_barred(m, w, q, &code);
+	struct limits limits;
 	struct sandbox *sb;
+	char text[256];
 
+	if (why == NULL)
+		why = limits_resolve(m, q, &limits, &code, text, sizeof(text));
 	if (why != NULL) {
-		ask_refuse(w, code, "", "%s", why);
+		ask_refuse(w, code, strcmp(code, "limits_unavailable") == 0 ?
+		    "Run `sbx doctor` on the host: it prints the mend." : "",
+		    "%s", why);
 		return;
 	}
 	sb = sbx_xcalloc(1, sizeof(*sb));
@@ -168,6 +178,7 @@ sandbox_create(struct monitor *m, struct worker *w,
 	sb->who = w->who;
 	sb->maker = w->call;
 	sb->throwaway = q->throwaway;
+	sb->limits = limits;
 	sb->state = SBX_SANDBOX_CREATING;
 	sb->created_ns = sb->used_ns = sbx_mono_ns();
 	sb->created_wall_ns = sbx_wall_ns();
@@ -191,6 +202,10 @@ sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q)
 	if (sb == NULL || sb->state != SBX_SANDBOX_CREATING)
 		return;
 	sb->state = SBX_SANDBOX_READY;
+	sb->limits.mem_bytes = q->mem_bytes;
+	sb->limits.cpu_milli = q->cpu_milli;
+	sb->limits.disk_bytes = q->disk_bytes;
+	sb->limits.enforced = q->enforced;
 	sb->used_ns = sbx_mono_ns();
 	(void)sbx_strlcpy(sb->digest, q->digest, sizeof(sb->digest));
 	w = ask_of_sandbox(m, SBX_MSG_SB_CREATE, sb->id);
@@ -207,7 +222,12 @@ sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q)
 	    .image = sb->image, .digest = sb->digest, .name = sb->name,
 	    .user = q->user, .workdir = q->workdir, .env = q->env,
 	    .entrypoint = q->entrypoint, .own_user = q->own_user,
-	    .nproc = SBX_SANDBOX_NPROC, .nofile = m->nofile_hard }, NULL);
+	    .nproc = SBX_SANDBOX_NPROC, .nofile = m->nofile_hard,
+	    .enforced = sb->limits.enforced,
+	    .mem_bytes = sb->limits.mem_bytes,
+	    .cpu_milli = sb->limits.cpu_milli,
+	    .disk_bytes = sb->limits.disk_bytes,
+	    .ttl_s = sb->limits.ttl_s }, NULL);
 	ask_done(w);
 }
 
@@ -444,7 +464,12 @@ send_item(struct worker *w, const struct sandbox *sb, const char *ref)
 		.idle_ms = sb->live_runs > 0 ? 0 :
 		    (now - sb->used_ns) / MS_NS,
 		.has_baseline = sb->baselines[0].when_wall_ns != 0,
-		.nproc = SBX_SANDBOX_NPROC, .nofile = w->m->nofile_hard };
+		.nproc = SBX_SANDBOX_NPROC, .nofile = w->m->nofile_hard,
+		.enforced = sb->limits.enforced,
+		.mem_bytes = sb->limits.mem_bytes,
+		.cpu_milli = sb->limits.cpu_milli,
+		.disk_bytes = sb->limits.disk_bytes,
+		.ttl_s = sb->limits.ttl_s };
 
 	return (sbx_send_sb_item(w->peer, w->ask.id, &it, NULL));
 }

@@ -435,8 +435,10 @@ setup_open(struct monitor *m, char *(*env)(const char *),
 	    (r = open_images(m, &ids, err)) != 0 ||
 	    (r = setup_userns(m, ids.sbxd, ids.sbxd_gid, err)) != 0 ||
 	    (r = open_init(m, err)) != 0 ||
+	    (r = setup_limits(m, err)) != 0 ||
 	    (r = open_sockets(m, err)) != 0)
 		return (r);
+	setup_cgroups(m, ids.sbxd);
 	if (m->stdio)
 		open_copy_root(m, env);
 	find_homes(m, env);

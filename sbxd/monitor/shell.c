@@ -145,6 +145,8 @@ end_reason(const struct run *r)
 	case SBX_EXIT_KILLED:
 	case SBX_EXIT_TIMEOUT:
 		return ("it was killed on request");
+	case SBX_EXIT_MEMORY:
+		return ("the sandbox's memory was used up");
 	case SBX_EXIT_EXITED:
 	case SBX_EXIT_MAX:
 		break;

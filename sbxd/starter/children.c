@@ -145,6 +145,25 @@ check_start(struct starter *s, uint32_t proc, uint32_t instance, int control)
 }
 
 /*
+ * In the child.  A process may be made in a v2 group only from below a common
+ * group that its maker may use: so the engine starts beside its sandboxes.
+ * Without it there are no v2 limits, which the engine finds and says.
+ */
+static void
+join_group(const struct starter *s)
+{
+	char path[96];
+
+	if (s->groups[SBX_CGROUP_V2].dir == -1)
+		return;
+	(void)snprintf(path, sizeof(path), "%s/engine/cgroup.procs",
+	    s->groups[SBX_CGROUP_V2].name);
+	if (sbx_cgroup_put(s->groups[SBX_CGROUP_V2].dir, path, "0") != 0)
+		(void)dprintf(STDERR_FILENO, "%s: %s, ignoring\n", path,
+		    strerror(errno));
+}
+
+/*
  * In the child.  Started by root, it becomes its own user here, so that no
  * program but this one ever runs as root (copyin, whose user comes later with
  * its work, drops by itself before it opens anything).  The environment holds nothing of the
@@ -163,6 +182,8 @@ child_exec(const struct starter *s, enum sbx_proc proc, int control,
 	sigset_t none;
 	int error;
 
+	if (proc == SBX_PROC_ENGINE)
+		join_group(s);
 	memcpy(&argv[0], &name, sizeof(name)); /* exec takes char *const */
 	(void)sigemptyset(&none); /* cannot fail */
 	/* The suite's stdout may be a client's MCP stream, and the front gets

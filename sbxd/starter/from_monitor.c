@@ -4,10 +4,12 @@
 
 #include "common/base/log.h"
 
+#include <string.h>
 #include <sys/socket.h>
 
 static const uint16_t types[] = {
-	SBX_MSG_START, SBX_MSG_START_KILL, SBX_MSG_PING, SBX_MSG_SHUTDOWN, 0,
+	SBX_MSG_START, SBX_MSG_START_KILL, SBX_MSG_CGROUP, SBX_MSG_PING,
+	SBX_MSG_SHUTDOWN, 0,
 };
 const struct sbx_accepts starter_from_monitor = {
 	SBX_PROC_STARTER, SBX_PROC_MONITOR, types,
@@ -30,6 +32,27 @@ static void
 on_start_kill(struct starter *s, struct sbx_in *in)
 {
 	child_kill(s, in->m.start_kill.proc, in->m.start_kill.instance);
+}
+
+/*
+ * Safe for a hostile monitor: the name is one component and must begin as a
+ * suite's does, and all that is ever done to a group is to put the engine in
+ * it, and to remove it once it has no process.
+ */
+static int
+on_cgroup(struct starter *s, struct sbx_in *in)
+{
+	const struct sbx_cgroup *q = &in->m.cgroup;
+
+	if (q->hierarchy >= SBX_CGROUP_MAX ||
+	    s->groups[q->hierarchy].dir != -1 ||
+	    strncmp(q->name, "suite-", 6) != 0 ||
+	    strchr(q->name, '/') != NULL)
+		return (SBX_E_POLICY);
+	(void)sbx_strlcpy(s->groups[q->hierarchy].name, q->name,
+	    sizeof(s->groups[0].name));
+	s->groups[q->hierarchy].dir = sbx_steal_fd(&in->fds[0]);
+	return (0);
 }
 
 static void
@@ -62,6 +85,9 @@ from_monitor(struct starter *s)
 	case SBX_MSG_START_KILL:
 		on_start_kill(s, in);
 		break;
+	case SBX_MSG_CGROUP:
+		r = on_cgroup(s, in);
+		break;
 	case SBX_MSG_PING:
 		on_ping(s, in);
 		break;
@@ -70,5 +96,5 @@ from_monitor(struct starter *s)
 		break;
 	}
 	sbx_in_clear(in);
-	return (0);
+	return (r);
 }

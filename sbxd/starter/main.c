@@ -142,6 +142,29 @@ serve(struct starter *s)
 	}
 }
 
+/*
+ * Whoever of the monitor and the engine was killed: the last of the suite's
+ * processes that lives takes its groups away.  Their processes are gone or
+ * going, since the engine is dead.
+ */
+static void
+remove_groups(struct starter *s)
+{
+	int r;
+
+	for (int h = 0; h < SBX_CGROUP_MAX; h++) {
+		if (s->groups[h].dir == -1)
+			continue;
+		r = sbx_cgroup_remove(s->groups[h].dir, s->groups[h].name,
+		    STARTER_GROUPS_MS);
+		if (r != 0 && r != SBX_E_NOENT)
+			log_warn("control group %s of %s stays until the next "
+			    "start: %s, ignoring", s->groups[h].name,
+			    sbx_cgroup_name((enum sbx_hierarchy)h),
+			    sbx_error_name(r));
+	}
+}
+
 static void
 cage(struct starter *s)
 {
@@ -164,6 +187,8 @@ main(int argc, char **argv)
 	};
 	struct starter s = { .programs = -1, .signals = -1 };
 
+	for (int h = 0; h < SBX_CGROUP_MAX; h++)
+		s.groups[h].dir = -1;
 	sbx_accepts_print(argc, argv, NULL, lists);
 	sbx_privs_early();
 	for (int i = 1; i < argc; i++) {
@@ -185,6 +210,7 @@ main(int argc, char **argv)
 	cage(&s);
 	serve(&s);
 	sbx_log_to(NULL, NULL);
+	remove_groups(&s);
 	sbx_chan_clear(&s.monitor);
 	return (0);
 }

@@ -1,6 +1,7 @@
 #ifndef SBX_STARTER_STARTER_H
 #define SBX_STARTER_STARTER_H
 
+#include "common/base/cgroup.h"
 #include "common/proto/accepts.h"
 
 #include <sys/types.h>
@@ -9,6 +10,7 @@
 #define STARTER_EXEC_MS 5000	/* from fork to exec, on a loaded machine */
 #define STARTER_REPLACE_MS 2000	/* from SIGKILL to the end of the old one */
 #define STARTER_DRAIN_MS 700	/* for the children, once the monitor ended */
+#define STARTER_GROUPS_MS 400	/* for the last process of a sandbox to go */
 #define STARTER_SEND_MS 1000	/* a monitor that does not read is dead */
 
 struct starter_child {
@@ -27,6 +29,10 @@ struct starter {
 	struct starter_child children[STARTER_CHILDREN];
 	size_t nchildren;
 	uint32_t last[SBX_PROC_MAX]; /* instance, 0: none so far */
+	struct {
+		int dir;	/* owned, -1: none */
+		char name[64];	/* the suite's group in it */
+	} groups[SBX_CGROUP_MAX];
 };
 
 /*

@@ -22,8 +22,8 @@
 #define MAX_PROPS 32
 
 enum args_type {
-	ARGS_STRING, ARGS_INTEGER, ARGS_BOOLEAN, ARGS_ARRAY, ARGS_OBJECT,
-	ARGS_TYPE_MAX
+	ARGS_STRING, ARGS_INTEGER, ARGS_NUMBER, ARGS_BOOLEAN, ARGS_ARRAY,
+	ARGS_OBJECT, ARGS_TYPE_MAX
 };
 static const struct {
 	const char *name, *noun;
@@ -31,6 +31,7 @@ static const struct {
 } types[ARGS_TYPE_MAX] = {
 	[ARGS_STRING] = { "string", "a string", json_type_string },
 	[ARGS_INTEGER] = { "integer", "an integer", json_type_int },
+	[ARGS_NUMBER] = { "number", "a number", json_type_double },
 	[ARGS_BOOLEAN] = { "boolean", "true or false", json_type_boolean },
 	[ARGS_ARRAY] = { "array", "a list of strings", json_type_array },
 	[ARGS_OBJECT] = { "object", "an object of strings", json_type_object },
@@ -68,15 +69,10 @@ static const struct {
 	    "copy_project" },
 	{ "clone_repo", "cloning is not available in this build; use "
 	    "copy_project" },
-	{ "cpus", "the limits of a sandbox cannot be set in this build" },
-	{ "disk_limit", "the limits of a sandbox cannot be set in this "
-	    "build" },
-	{ "mem_limit", "the limits of a sandbox cannot be set in this build" },
 	{ "pip_args", "dependencies are not installed in this build" },
 	{ "pip_extras", "dependencies are not installed in this build" },
 	{ "pr", "cloning is not available in this build; use copy_project" },
 	{ "repo", "cloning is not available in this build; use copy_project" },
-	{ "ttl_seconds", "a sandbox has no time to live in this build" },
 };
 
 /* --- compiling ------------------------------------------------------------ */
@@ -539,6 +535,8 @@ convert(const struct args_prop *p, struct json_object *v)
 			return (json_object_new_int64((int64_t)d));
 		return (NULL);
 	}
+	if (p->type == ARGS_NUMBER && json_object_is_type(v, json_type_int))
+		return (json_object_new_double(json_object_get_double(v)));
 	if ((p->type != ARGS_ARRAY && p->type != ARGS_OBJECT) ||
 	    !json_object_is_type(v, json_type_string))
 		return (NULL);
@@ -571,6 +569,7 @@ check_prop(const struct args_prop *p, struct args *a, struct json_object *v,
 		return (check_string(p, v, res));
 	case ARGS_INTEGER:
 		return (check_bounds(p, json_object_get_int64(v), "", res));
+	case ARGS_NUMBER:
 	case ARGS_BOOLEAN:
 		return (0);
 	case ARGS_ARRAY:
@@ -697,6 +696,14 @@ args_int(const struct args *a, const char *name)
 	struct json_object *v = value(a, name);
 
 	return (v == NULL ? 0 : json_object_get_int64(v));
+}
+
+double
+args_number(const struct args *a, const char *name)
+{
+	struct json_object *v = value(a, name);
+
+	return (v == NULL ? 0 : json_object_get_double(v));
 }
 
 struct json_object *

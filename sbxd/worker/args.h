@@ -49,6 +49,8 @@ const char *args_str(const struct args *a, const char *name, size_t *ret_len);
 bool args_bool(const struct args *a, const char *name);
 /* The argument, else its default, else 0. */
 int64_t args_int(const struct args *a, const char *name);
+/* The argument, else its default, else 0. */
+double args_number(const struct args *a, const char *name);
 /* Array or object, NULL when absent. */
 struct json_object *args_json(const struct args *a, const char *name);
 

@@ -80,6 +80,15 @@ call(struct ask *a, uint16_t type, const void *msg, const int *fds,
 	    want));
 }
 
+static struct limits
+limits_created(const struct sbx_sb_created *m)
+{
+	return ((struct limits){ .nproc = m->nproc, .nofile = m->nofile,
+		.enforced = m->enforced, .cpu_milli = m->cpu_milli,
+		.mem_bytes = m->mem_bytes, .disk_bytes = m->disk_bytes,
+		.ttl_s = m->ttl_s });
+}
+
 int
 sb_create(struct ask *a, const struct sbx_sb_create *m,
     struct ask_created *ret_created)
@@ -105,8 +114,7 @@ sb_create(struct ask *a, const struct sbx_sb_create *m,
 	ret_created->entrypoint = c->entrypoint;
 	ret_created->own_user = c->own_user != 0;
 	ret_created->network = c->network != 0;
-	ret_created->nproc = c->nproc;
-	ret_created->nofile = c->nofile;
+	ret_created->limits = limits_created(c);
 	return (0);
 }
 
@@ -126,6 +134,15 @@ sb_stop(struct ask *a, const char *container, bool force, char *ret_run)
 	return (0);
 }
 
+static struct limits
+limits_item(const struct sbx_sb_item *m)
+{
+	return ((struct limits){ .nproc = m->nproc, .nofile = m->nofile,
+		.enforced = m->enforced, .cpu_milli = m->cpu_milli,
+		.mem_bytes = m->mem_bytes, .disk_bytes = m->disk_bytes,
+		.ttl_s = m->ttl_s });
+}
+
 static int
 take_item(const struct sbx_sb_item *m, struct ask_item *ret_item)
 {
@@ -142,8 +159,7 @@ take_item(const struct sbx_sb_item *m, struct ask_item *ret_item)
 	ret_item->network = m->network != 0;
 	ret_item->has_baseline = m->has_baseline != 0;
 	ret_item->jobs = m->jobs;
-	ret_item->nproc = m->nproc;
-	ret_item->nofile = m->nofile;
+	ret_item->limits = limits_item(m);
 	ret_item->created_wall_ns = m->created_wall_ns;
 	ret_item->age_ms = m->age_ms;
 	ret_item->idle_ms = m->idle_ms;

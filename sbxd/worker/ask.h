@@ -16,6 +16,7 @@
 #include "common/base/limits.h"
 #include "common/proto/accepts.h"
 #include "common/proto/wire.h"
+#include "sbxd/worker/limits.h"
 
 #define ASK_MS 20000	/* the monitor gives up after 15 s, and says so */
 #define ASK_CREATE_MS 40000	/* a sandbox that starts on a busy machine */
@@ -37,7 +38,7 @@ struct ask {
 struct ask_created {
 	char container[17], run[17], image[256], digest[96], name[65];
 	bool network, own_user;
-	uint32_t nproc, nofile;
+	struct limits limits;
 	/* the image's configuration; lists borrowed until the next question */
 	char user[65], workdir[1024];
 	struct sbx_strs env, entrypoint;
@@ -48,7 +49,8 @@ struct ask_item {
 	char digest[96];
 	uint8_t state, match;
 	bool network, has_baseline;
-	uint32_t jobs, nproc, nofile;
+	uint32_t jobs;
+	struct limits limits;
 	uint64_t created_wall_ns, age_ms, idle_ms;
 };
 

@@ -308,6 +308,11 @@ put_status(struct call *call, const struct ask_run *st)
 		result_str(r, "status", "timeout");
 	} else {
 		result_str(r, "status", is_ok(st) ? "ok" : "failed");
+		if (st->why == SBX_EXIT_MEMORY)
+			result_str(r, "recommended_next_action",
+			    "The memory of the sandbox was used up, and the "
+			    "kernel killed a process of it. Use less, or "
+			    "make a sandbox with a larger mem_limit.");
 	}
 }
 
@@ -322,7 +327,7 @@ run_result(struct call *call, const struct ask_run *st, const char *only)
 		result_str(r, "container_id", st->container);
 	run_put_exit(call, st);
 	if (only != NULL && st->state == SBX_RUN_ENDED && !is_ok(st) &&
-	    st->why == SBX_EXIT_EXITED)
+	    (st->why == SBX_EXIT_EXITED || st->why == SBX_EXIT_MEMORY))
 		result_masked(r, "failed_command", only, strnlen(only, 200));
 	result_seconds(r, "elapsed_seconds", st->elapsed_ms);
 	if (st->state != SBX_RUN_ENDED) {

@@ -111,7 +111,8 @@ tool_sandbox_exec_kill(struct call *call)
 		result_str(call->res, "container_id", st.container);
 	result_bool(call->res, "killed", live);
 	/* No signal: the member is not in this result. */
-	if (st.state == SBX_RUN_ENDED && st.why == SBX_EXIT_EXITED && !live)
+	if (st.state == SBX_RUN_ENDED && !live &&
+	    (st.why == SBX_EXIT_EXITED || st.why == SBX_EXIT_MEMORY))
 		result_i64(call->res, "exit_code", (st.status >> 8) & 0xff);
 	else
 		result_null(call->res, "exit_code");

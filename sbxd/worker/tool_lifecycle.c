@@ -4,23 +4,11 @@
  */
 
 #include "common/base/json.h"
+#include "sbxd/worker/limits.h"
 #include "sbxd/worker/run.h"
 #include "sbxd/worker/worker.h"
 
 #include <string.h>
-
-static void
-put_limits(struct result *r, uint32_t nproc, uint32_t nofile)
-{
-	result_open(r, "limits", '{');
-	result_u64(r, "pids", nproc);
-	result_u64(r, "nofile", nofile);
-	/* Not enforced in this build: said, not left out. */
-	result_null(r, "memory");
-	result_null(r, "cpus");
-	result_null(r, "disk");
-	result_close(r, '}');
-}
 
 /* Who made the image put it there; tokens among it are not for the client. */
 static void
@@ -65,6 +53,8 @@ tool_sandbox_initialize(struct call *call)
 	struct result *r = call->res;
 	int error;
 
+	if (limits_from_args(&call->args, &m, r) != 0)
+		return (0);
 	error = sb_create(call->ask, &m, &c);
 	if (error != 0)
 		return (call_refused(call, error));
@@ -78,8 +68,9 @@ tool_sandbox_initialize(struct call *call)
 	result_str(r, "network", c.network ? "on" : "off");
 	result_str_or_null(r, "name", c.name);
 	result_str_or_null(r, "session_label", m.label);
-	put_limits(r, c.nproc, c.nofile);
+	limits_put(r, &c.limits);
 	result_open(r, "warnings", '[');
+	limits_warn(r, &call->args, &c.limits);
 	result_close(r, ']');
 	return (0);
 }
@@ -171,7 +162,7 @@ put_item(struct result *r, const struct ask_item *it)
 	result_time(r, "last_activity_ts", sbx_wall_ns() -
 	    it->idle_ms * 1000000);
 	result_bool(r, "has_baseline", it->has_baseline);
-	put_limits(r, it->nproc, it->nofile);
+	limits_put(r, &it->limits);
 }
 
 static void

@@ -48,8 +48,25 @@ r = check("initialize", m.call("sandbox_initialize", {}), status="ok",
           image="host", image_digest=None, network="off", name=None,
           warnings=[])
 box = r["container_id"]
-t.ok(r["limits"] == {"pids": 500, "nofile": 3584, "memory": None,
-                     "cpus": None, "disk": None}, "limits that hold", r)
+L = r["limits"]
+t.ok(L["pids"] == {"limit": 500, "enforced": True} and
+     L["memory"] == {"limit": 1 << 30, "enforced": True} and
+     L["swap"] == {"limit": 0, "enforced": True} and
+     L["cpus"] == {"limit": 0.5, "enforced": True} and
+     L["nofile"] == {"limit": 3584, "enforced": True}, "limits that hold", L)
+t.ok(L["disk"]["limit"] is None and not L["disk"]["enforced"] and
+     "scratch_storage" in L["disk"]["reason"], "one that does not, and why", L)
+r = m.call("sandbox_initialize", {"mem_limit": "2g", "cpus": 1.5,
+                                  "disk_limit": "64M", "ttl_seconds": 60})[0]
+t.ok(m.created[-4:] == [2 << 30, 1500, 64 << 20, 60] and
+     len(r["warnings"]) == 1 and "disk_limit" in r["warnings"][0],
+     "limits that are asked for", (m.created, r))
+for name, value in (("mem_limit", "much"), ("mem_limit", "0"),
+                    ("disk_limit", "1.5g"), ("disk_limit", ""), ("cpus", 0),
+                    ("cpus", -1), ("cpus", 1e9), ("cpus", "2"),
+                    ("ttl_seconds", 0), ("mem_limit", 5)):
+    bad("no limit: %s %r" % (name, value), "sandbox_initialize",
+        {name: value}, "bad_argument", name)
 check("initialize with name and label",
       m.call("sandbox_initialize", {"name": "n.1", "session_label": "L é",
                                     "image": "host"}),
@@ -67,7 +84,7 @@ r = check("a refusal is the error object",
           recommended_next_action="Use host.")
 del m.override["SB_CREATE"]
 
-r = check("list", m.call("sandbox_list_containers"), status="ok", total=4)
+r = check("list", m.call("sandbox_list_containers"), status="ok", total=5)
 c = r["containers"][0]
 t.ok(c["container_id"] == box and c["state"] == "running" and
      c["created_at"] == "2023-11-14T22:13:20.123Z" and
@@ -432,8 +449,8 @@ bad("takes none", "sandbox_list_containers", {"x": 1}, "unknown_argument",
     "takes none")
 bad("hostile name", "sandbox_exec", {**C, "\x1b[31m\n" * 400: 1},
     "unknown_argument", "\\x1b")
-for name in ("allow_network", "clone_repo", "pr", "branch", "mem_limit",
-             "cpus", "disk_limit", "ttl_seconds", "pip_args", "repo"):
+for name in ("allow_network", "clone_repo", "pr", "branch", "pip_args",
+             "repo"):
     bad("later: " + name, "sandbox_initialize",
         {name: True if name == "allow_network" else "x"},
         "unavailable_argument", name, "not available" if name not in (

@@ -62,7 +62,11 @@ def fits(v, s, where="result"):
         elif key == "required" and isinstance(v, dict):
             bad = [n for n in arg if n not in v]
         elif key == "additionalProperties" and isinstance(v, dict):
-            bad = [n for n in v if n not in s["properties"]]
+            known = s.get("properties", {})
+            more = [n for n in v if n not in known]
+            bad = more if arg is False else [
+                w for w in (fits(v[n], arg, where + "." + n) for n in more)
+                if w]
         elif key == "properties" and isinstance(v, dict):
             bad = [w for w in (fits(v[n], arg[n], where + "." + n)
                                for n in v if n in arg) if w]
@@ -189,7 +193,8 @@ class Monitor:
             container=cid, name=name, label="", image="host",
             principal="uid:0", state=1, match=0, network=0, jobs=0,
             created_wall_ns=1700000000123000000, age_ms=61500, idle_ms=500,
-            has_baseline=0, nproc=500, nofile=3584, **more)
+            has_baseline=0, nproc=500, nofile=3584, enforced=0x2f,
+            mem_bytes=1 << 30, cpu_milli=500, **more)
         return cid
 
     # one call ----------------------------------------------------------------
@@ -270,7 +275,15 @@ class Monitor:
         self.boxes[cid]["_throwaway"] = m["throwaway"]
         self.chan.send("SB_CREATED", m.id, container=cid, run=self.hex(16),
                        image=m["image"], name=m["name"], network=0, nproc=500,
-                       nofile=3584)
+                       nofile=3584, **self.limits(m))
+
+    def limits(self, m):
+        """as a monitor whose machine enforces all but disk"""
+        self.created = [m["mem_bytes"], m["cpu_milli"], m["disk_bytes"],
+                        m["ttl_s"]]
+        return dict(enforced=0x2f, mem_bytes=m["mem_bytes"] or 1 << 30,
+                    cpu_milli=m["cpu_milli"] or 500,
+                    disk_bytes=m["disk_bytes"], ttl_s=m["ttl_s"])
 
     def on_sb_stop(self, m):
         box = self.need_box(m["container"])

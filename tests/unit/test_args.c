@@ -155,7 +155,7 @@ test_schemas(void)
 {
 	static const char *const bad[] = { "", "[]", "{\"properties\":{}}",
 		"{\"properties\":{\"a\":{}},\"required\":[]}",
-		"{\"properties\":{\"a\":{\"type\":\"number\"}},"
+		"{\"properties\":{\"a\":{\"type\":\"null\"}},"
 		"\"required\":[]}",
 		"{\"properties\":{\"a\":{\"type\":\"string\","
 		"\"format\":\"uri\"}},\"required\":[]}",

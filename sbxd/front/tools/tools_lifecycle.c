@@ -5,14 +5,25 @@
 /* Making, finding and ending sandboxes. */
 
 #define LIMITS_OUT                                                       \
-	SCHEMA("limits": {"type": "object", "properties": {              \
-	    "pids": {"type": "integer"},                                 \
-	    "nofile": {"type": "integer"},                               \
-	    "memory": {"type": ["string", "null"]},                      \
-	    "cpus": {"type": ["number", "null"]},                        \
-	    "disk": {"type": ["string", "null"]}},                       \
-	    "required": ["pids", "nofile", "memory", "cpus", "disk"],    \
-	    "additionalProperties": false})
+	SCHEMA("limits": {"type": "object", "additionalProperties": {    \
+	    "type": "object", "properties": {                            \
+	    "limit": {"type": ["number", "null"]},                       \
+	    "enforced": {"type": "boolean"},                             \
+	    "reason": {"type": "string"}},                               \
+	    "required": ["limit", "enforced"],                           \
+	    "additionalProperties": false},                              \
+	    "required": ["memory", "swap", "cpus", "pids", "disk",       \
+	    "nofile"]})
+#define LIMITS_IN                                                        \
+	SCHEMA("mem_limit": {"type": "string", "maxLength": 20,          \
+	    "description": "Memory: 512m, 2g."},                         \
+	    "cpus": {"type": "number", "description":                    \
+	    "Processors: 0.5, 2."},                                      \
+	    "disk_limit": {"type": "string", "maxLength": 20,            \
+	    "description": "What it may write: 5g."},                    \
+	    "ttl_seconds": {"type": "integer", "minimum": 1,             \
+	    "maximum": 2592000, "description":                           \
+	    "End it after so long."})
 /* One sandbox as sandbox_list_containers and sandbox_attach show it. */
 #define SANDBOX_OUT                                                      \
 	SCHEMA("container_id": {"type": "string"},                       \
@@ -55,8 +66,8 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "/home/sandbox, work in /workspace. It lives until "
 		    "sandbox_stop or the end of the server; what is in it "
 		    "is lost then. Put files into it with copy_project or "
-		    "copy_file.",
-		.input_schema = SCHEMA_IN(IMAGE_IN ","
+		    "copy_file. limits says what is enforced.",
+		.input_schema = SCHEMA_IN(IMAGE_IN "," LIMITS_IN ","
 		    SCHEMA("name": {"type": "string", "minLength": 1,
 		    "maxLength": 64, "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$",
 		    "description": "To find it again with sandbox_attach."})
