@@ -143,6 +143,9 @@ end_status(const struct terminal_end *end)
 	return (128 + WTERMSIG(end->status));
 }
 
+/* c: consumed.  It is closed before the terminal: what a shell leaves behind
+ * when it ends by the hang-up is to be killed, unlike that of one that ended
+ * by itself, and the suite tells them apart by what it sees first. */
 static int
 shell_run(struct sbx_chan *c, struct sbx_shell_start *m, char **argv)
 {
@@ -151,9 +154,13 @@ shell_run(struct sbx_chan *c, struct sbx_shell_start *m, char **argv)
 	struct sbx_err err;
 	int r;
 
-	if (shell_start(c, m, argv, &master, &err) != 0)
+	r = shell_start(c, m, argv, &master, &err);
+	if (r != 0) {
+		sbx_chan_clear(c);
 		return (cli_fail(CLI_FATAL, &err));
+	}
 	r = terminal_run(c, master, &end, &err);
+	sbx_chan_clear(c);
 	if (r == SBX_E_CLOSED) {
 		fprintf(stderr, "\nsbx: the suite ended\n");
 		return (CLI_PEER);
@@ -169,7 +176,7 @@ cmd_shell(struct cli *cli, int argc, char **argv)
 	struct client client;
 	struct sbx_err err;
 	char id[16];
-	int ch, slot, status;
+	int ch, slot;
 
 	while ((ch = getopt(argc, argv, "+w:")) != -1) {
 		if (ch != 'w')
@@ -188,7 +195,5 @@ cmd_shell(struct cli *cli, int argc, char **argv)
 	optind++;
 	if (optind < argc && strcmp(argv[optind], "--") == 0)
 		optind++;
-	status = shell_run(&chan, &m, argv + optind);
-	sbx_chan_clear(&chan);
-	return (status);
+	return (shell_run(&chan, &m, argv + optind));
 }

@@ -542,7 +542,7 @@ run_over(struct monitor *m, struct run *r, enum sbx_exit_why why,
 {
 	if (r->state == SBX_RUN_ENDED || r->finishing)
 		return;
-	if (r->timer != NULL)
+	if (r->timer != NULL && !r->interactive)	/* shell_gone() */
 		(void)evtimer_del(r->timer);
 	/* the engine knows that it was killed, only we know what for */
 	r->why = why == SBX_EXIT_KILLED && r->kill_why != SBX_EXIT_MAX ?

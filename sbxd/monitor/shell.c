@@ -178,8 +178,8 @@ on_hangup(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (r->state != SBX_RUN_ENDED)
-		run_kill(r->m, r, SBX_EXIT_KILLED);
+	/* also when the command ended by it: who ignores it is still there */
+	run_kill(r->m, r, SBX_EXIT_KILLED);
 }
 
 /*

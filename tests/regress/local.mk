@@ -103,3 +103,6 @@ EXTRA_DIST += tests/regress/test_break_guest.py \
 TESTS += tests/regress/test_doctor.py
 EXTRA_DIST += tests/regress/test_doctor.py tests/regress/doctor.schema.json \
 	tests/lib/fault.py
+# `sbx shell` at a terminal, and the control socket
+TESTS += tests/regress/test_shell.py
+EXTRA_DIST += tests/regress/test_shell.py
