@@ -143,9 +143,7 @@ end_status(const struct terminal_end *end)
 	return (128 + WTERMSIG(end->status));
 }
 
-/* c: consumed.  It is closed before the terminal: what a shell leaves behind
- * when it ends by the hang-up is to be killed, unlike that of one that ended
- * by itself, and the suite tells them apart by what it sees first. */
+/* c: consumed. */
 static int
 shell_run(struct sbx_chan *c, struct sbx_shell_start *m, char **argv)
 {

@@ -79,7 +79,8 @@ resize(struct terminal *t)
 		(void)ioctl(t->master, TIOCSWINSZ, &ws);
 }
 
-/* In the background it is somebody else's: left as it is, until SIGCONT. */
+/* In the background it is somebody else's, and left as it is.  No signal comes
+ * when a process that runs is put into the foreground. */
 static void
 raw_begin(struct terminal *t)
 {
@@ -397,6 +398,9 @@ take_message(struct terminal *t)
 	t->end->status = q->status;
 	t->end->why = q->why;
 	(void)sbx_strlcpy(t->end->reason, q->reason, sizeof(t->end->reason));
+	/* not sent: what is left there is killed, as after a hang-up */
+	(void)sbx_chan_send(t->ctl, SBX_MSG_SHELL_DONE, 0,
+	    &(struct sbx_shell_done){ 0 }, NULL, 0);
 	t->over = true;
 	t->budget = AFTER_END;
 }
@@ -410,7 +414,7 @@ wait_ms(const struct terminal *t)
 {
 	if (t->over)
 		return (t->out_len > 0 ? -1 : QUIET_MS);
-	if (t->hung_ns != 0)
+	if (t->hung_ns != 0 || (t->tty && !t->raw))
 		return (HUNG_MS);
 	return (t->in_eof && t->eofs < EOF_TRIES ? EOF_MS : -1);
 }
@@ -446,6 +450,8 @@ turn(struct terminal *t)
 
 	poll_set(t, pfd);
 	n = poll(pfd, FD_MAX, wait_ms(t));
+	if (!t->raw)
+		raw_begin(t);
 	if (n == 0 && t->over && t->out_len == 0)
 		t->done = true;		/* it is quiet */
 	if (n > 0 && pfd[FD_SIG].revents != 0)

@@ -135,7 +135,6 @@ void
 ctl_over(struct ctl *c)
 {
 	sbx_peer_set_state(c->peer, CTL_OVER);
-	c->run[0] = '\0';
 	c->by_ns = sbx_mono_ns() + FIRST_NS;
 	tick_arm(c->m);
 }
@@ -153,6 +152,7 @@ ctl_refuse(struct ctl *c, const char *code, const char *next,
 	(void)sbx_send_ctl_refused(c->peer, c->id,
 	    &(struct sbx_ctl_refused){ .code = code, .reason = reason,
 	    .next = next }, NULL);
+	c->run[0] = '\0';
 	ctl_over(c);
 }
 

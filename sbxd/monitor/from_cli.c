@@ -21,9 +21,22 @@ on_shell_start(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* It saw the end itself, so its going is no hang-up. */
+static int
+on_shell_done(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct ctl *c = sbx_peer_ctx(p);
+
+	(void)in;
+	c->run[0] = '\0';
+	return (0);
+}
+
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_SHELL_START] = { SBX_ST(CTL_NEW), SBX_D_ONCE,
 	    on_shell_start },
+	[SBX_MSG_SHELL_DONE] = { SBX_ST(CTL_OVER), SBX_D_ONCE,
+	    on_shell_done },
 };
 const struct sbx_dispatch_table monitor_from_cli = {
 	SBX_PROC_MONITOR, SBX_PROC_CLI, rows };

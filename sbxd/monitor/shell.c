@@ -179,11 +179,13 @@ on_hangup(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	/* also when the command ended by it: who ignores it is still there */
-	run_kill(r->m, r, SBX_EXIT_KILLED);
+	if (sandbox_find(r->m, r->container) != NULL)
+		run_kill(r->m, r, SBX_EXIT_KILLED);
 }
 
 /*
- * Nobody sits at it any more.  The kernel hangs up the terminal, since the
+ * Nobody sits at it any more, and nobody read of its end: which of the two was
+ * first cannot be known.  The kernel hangs up the terminal, since the
  * last master is closed; who does not end by that is killed.
  */
 void
@@ -193,7 +195,7 @@ shell_gone(struct ctl *c)
 	struct run *r = run_find(c->m, c->run);
 
 	c->run[0] = '\0';
-	if (r == NULL || r->state == SBX_RUN_ENDED)
+	if (r == NULL)
 		return;
 	r->kill_why = SBX_EXIT_KILLED;	/* one that starts yet is killed */
 	if (r->timer == NULL)
@@ -216,6 +218,7 @@ shell_shutdown(struct monitor *m)
 		    &(struct sbx_shell_ended){ .status = 9,
 		    .why = SBX_EXIT_SANDBOX, .reason = "the suite ended" },
 		    NULL);
+		c->run[0] = '\0';
 		ctl_over(c);
 	}
 }
