@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,7 +42,11 @@ image_put(struct image *im)
 		im->e->recent = NULL;
 	LIST_REMOVE(im, link);
 	sbx_close(&im->dir);
-	sbx_close(&im->lock);	/* it may be removed now */
+	/* It may be removed now.  Not by closing alone: a child that was
+	 * forked a moment ago may not have come to that yet. */
+	if (im->lock != -1)
+		(void)flock(im->lock, LOCK_UN);
+	sbx_close(&im->lock);
 	sbx_image_config_clear(&im->config);
 	free(im);
 }

@@ -412,8 +412,12 @@ sandbox_reaped(struct engine *e, pid_t pid, int status)
 		snap_next_ended(sb);
 	else if (snap_old_reaped(sb))
 		sb->dir[0] = '\0';	/* another's by now */
-	else
+	else {
+		/* who hears of its end may remove its image at once */
+		image_put(sb->image);
+		sb->image = NULL;
 		tell_end(sb, status);
+	}
 	if (sb->dir[0] != '\0')
 		scratch_drop(&e->scratch, sb->dir);
 	ids_put(&e->ids, sb->uid);

@@ -19,7 +19,7 @@ import ipc  # noqa: E402
 from box import (FILE, LIST, Engine, Tap, alive, all_dead,  # noqa: E402
                  children, make_scratch, pss_kib, remove, users, wait_trash)
 
-CREATE, STOP, DIED, VIOLATION = 0, 1, 2, 3      # enum sbx_end_why
+CREATE, STOP, DIED, VIOLATION, IMAGE = 0, 1, 2, 3, 6  # enum sbx_end_why
 EXITED, KILLED, SANDBOX = 0, 2, 3               # enum sbx_exit_why
 A, B = "0123456789ab", "ba9876543210"
 tap = Tap()
@@ -569,7 +569,7 @@ def test_work(e):
 
 def test_refused(e):
     m = e.create(B, "nosuch:image")
-    tap.ok(m.name == "SANDBOX_ENDED" and m["why"] == CREATE and
+    tap.ok(m.name == "SANDBOX_ENDED" and m["why"] == IMAGE and
            "image" in m["reason"], "another image is refused", m)
     run, m = e.start("f" * 12, ["true"])
     tap.ok(m["error"] != 0, "exec in a sandbox that is not there", m)
