@@ -94,17 +94,23 @@ exists(const char *dir, const char *name)
 	    sizeof(path) && access(path, F_OK) == 0);
 }
 
-/* May this user make groups in dir, and (v2) move processes below it?  By
- * the effective ids: the file system may be read-only, too. */
+/* May this user make groups in dir?  By the effective ids; the file system
+ * may be read-only, too. */
+static bool
+may_make(const char *dir)
+{
+	return (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) == 0);
+}
+
+/* And, as v2 wants it, move processes about below it? */
 static bool
 may_use(const char *dir)
 {
 	char path[PATH_MAX];
 
-	return ((size_t)snprintf(path, sizeof(path), "%s/cgroup.procs", dir) <
-	    sizeof(path) && faccessat(AT_FDCWD, dir, W_OK | X_OK,
-	    AT_EACCESS) == 0 && faccessat(AT_FDCWD, path, W_OK,
-	    AT_EACCESS) == 0);
+	return (may_make(dir) && (size_t)snprintf(path, sizeof(path),
+	    "%s/cgroup.procs", dir) < sizeof(path) &&
+	    faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0);
 }
 
 /* --- where the hierarchies are ------------------------------------------- */
@@ -320,10 +326,10 @@ choose_v1(struct sbx_cgroup_place *p, const char *own, uid_t uid)
 		(void)snprintf(dir, sizeof(dir), "%s/%s", p->mount, BASE);
 		return (choose(p, dir));
 	}
-	if (*own != '\0' && may_use(own))
+	if (*own != '\0' && may_make(own))
 		return (choose(p, own));
 	(void)snprintf(dir, sizeof(dir), "%s/%s/uid-%u", p->mount, BASE, uid);
-	if (may_use(dir))
+	if (may_make(dir))
 		return (choose(p, dir));
 	mend_v1(p, uid);
 	return (unusable(p, "no group is this user's"));
@@ -340,7 +346,7 @@ choose_wanted(struct sbx_cgroup_place *p, bool v2, const char *wanted)
 		return (unusable(p, "the path of keyword cgroup is not one"));
 	if (v2)
 		p->controllers = listed(dir, "cgroup.controllers");
-	if (may_use(dir) && p->controllers != 0)
+	if ((v2 ? may_use(dir) : may_make(dir)) && p->controllers != 0)
 		return (choose(p, dir));
 	(void)snprintf(p->mend, sizeof(p->mend), "mkdir -p %.250s\n"
 	    "chown -R %u %.250s", dir, (unsigned)geteuid(), dir);
@@ -353,8 +359,7 @@ choose_wanted(struct sbx_cgroup_place *p, bool v2, const char *wanted)
 static int
 check_writable(struct sbx_cgroup_place *p)
 {
-	if (!p->usable || !p->make || faccessat(AT_FDCWD, p->mount,
-	    W_OK | X_OK, AT_EACCESS) == 0)
+	if (!p->usable || !p->make || may_make(p->mount))
 		return (0);
 	(void)snprintf(p->mend, sizeof(p->mend), "mount -o remount,rw %s",
 	    p->mount);
