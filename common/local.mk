@@ -8,6 +8,7 @@ libsbx_a_SOURCES = \
 	common/base/image.c common/base/image.h \
 	common/base/paths.c common/base/paths.h \
 	common/base/subid.c common/base/subid.h \
+	common/base/userns.c common/base/userns.h \
 	common/base/log.c common/base/log.h \
 	common/base/conf.c common/base/conf.h common/base/conf.def \
 	common/proto/codec.c common/proto/copystream.h common/proto/msgs.def \

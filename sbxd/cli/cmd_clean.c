@@ -1,10 +1,14 @@
 /* clean: remove what dead suites left on the disk; -f: stop sandboxes, too */
 #include "sbxd/cli/cli.h"
 
+#include "common/base/userns.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <getopt.h>
+#include <pwd.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -53,7 +57,7 @@ cli_empty_dir(const char *dir)
  * holds it meanwhile, so that none can start on what is being removed.
  */
 static void
-clean_slot(const struct cli *cli, int slot)
+clean_slot(const struct cli *cli, int slot, bool tell)
 {
 	static const char *const parts[] = { "scratch", "runs" };
 	char path[PATH_MAX + 64];
@@ -70,7 +74,35 @@ clean_slot(const struct cli *cli, int slot)
 		if (access(path, F_OK) == 0)
 			cli_empty_dir(path);
 	}
-	printf("suite %d: scratch and runs removed, journal kept\n", slot);
+	if (tell)
+		printf("suite %d: scratch and runs removed, "
+		    "journal kept\n", slot);
+}
+
+static void
+clean_all(const struct cli *cli, bool tell)
+{
+	failed = 0;
+	for (int slot = 0; slot < SBX_MAX_SLOTS; slot++)
+		if (cli->slot == -1 || cli->slot == slot)
+			clean_slot(cli, slot, tell);
+}
+
+/* Files of sandboxes that had ids of their own are this user's to delete, but
+ * only from a namespace that maps those ids. */
+static int
+become_owner(void)
+{
+	const struct passwd *pw = getpwuid(geteuid());
+	int SBX_CLEANUP(fd) fd = -1;
+	struct sbx_subids range;
+	struct sbx_err err = { 0 };
+
+	if (geteuid() == 0 || pw == NULL ||
+	    sbx_subids(pw->pw_name, geteuid(), &range, &err) != 0 ||
+	    sbx_userns_make(geteuid(), getegid(), &range, &fd, &err) != 0)
+		return (-1);
+	return (setns(fd, CLONE_NEWUSER));
 }
 
 static int
@@ -128,8 +160,10 @@ cmd_clean(struct cli *cli, int argc, char **argv)
 			continue;
 		if (force && (r = stop_all(cli, slot)) != CLI_OK)
 			status = r;
-		clean_slot(cli, slot);
 	}
+	clean_all(cli, true);
+	if (failed != 0 && become_owner() == 0)
+		clean_all(cli, false);
 	if (failed != 0) {
 		fprintf(stderr, "sbx: %zu files could not be removed (another "
 		    "user's?)\n", failed);

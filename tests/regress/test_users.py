@@ -227,6 +227,27 @@ def suite(want, prefix):
         return uids
 
 
+def leftover():
+    """Monitor and engine killed at once: nobody deletes.  `sbx clean` must,
+    although the files are not the caller's."""
+    with mcp.Suite(stderr=subprocess.DEVNULL) as s:
+        box = s.call("sandbox_initialize")["container_id"]
+        s.call("sandbox_exec", container_id=box, commands=[
+            "mkdir -p d/e; echo x >d/e/f; chmod 000 d/e d"])
+        pids = mcp.tree(s.pid)
+        engine = [p for p in pids if mcp.program(p) == "sbxd-engine"]
+        os.kill(s.pid, signal.SIGSTOP)
+        os.kill(engine[0], signal.SIGKILL)
+        os.kill(s.pid, signal.SIGKILL)
+        s.wait_for(lambda: not any(mcp.alive(p) for p in pids))
+        scratch = s.root + "/state/suite-1/scratch"
+        tap.ok(box in os.listdir(scratch), "(something is left)")
+        r = s.sbx("clean")
+        tap.ok(r.returncode == 0 and r.stdout.count("suite 1:") == 1 and
+               not r.stderr and os.listdir(scratch) == [],
+               "sbx clean removes what a killed suite left", r)
+
+
 def two_sleepers(pid):
     out = []
     for p in mcp.tree(pid):
@@ -305,6 +326,8 @@ def main():
         mode = sys.argv[1]
         if mode.startswith("rootless-"):
             suite(mode[9:], mode + ": ")
+            tap.prefix = mode + ": "
+            leftover()
         else:
             child(mode)
         return 1 if tap.failed else 0
