@@ -130,14 +130,14 @@ static int
 end_status(const struct terminal_end *end)
 {
 	if (end->quit) {
-		fprintf(stderr, "\nsbx: disconnected; what ran in the shell "
+		terminal_say("\nsbx: disconnected; what ran in the shell "
 		    "is being ended\n");
 		return (128 + SIGHUP);
 	}
 	if (end->signal != 0)
 		return (128 + end->signal);
 	if (end->why != SBX_EXIT_EXITED)
-		fprintf(stderr, "\nsbx: the shell ended: %s\n", end->reason);
+		terminal_say("\nsbx: the shell ended: %s\n", end->reason);
 	if (WIFEXITED(end->status))
 		return (WEXITSTATUS(end->status));
 	return (128 + WTERMSIG(end->status));
@@ -160,7 +160,7 @@ shell_run(struct sbx_chan *c, struct sbx_shell_start *m, char **argv)
 	r = terminal_run(c, master, &end, &err);
 	sbx_chan_clear(c);
 	if (r == SBX_E_CLOSED) {
-		fprintf(stderr, "\nsbx: the suite ended\n");
+		terminal_say("\nsbx: the suite ended\n");
 		return (CLI_PEER);
 	}
 	return (r != 0 ? cli_fail(CLI_FATAL, &err) : end_status(&end));

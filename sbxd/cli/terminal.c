@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -402,6 +403,7 @@ take_message(struct terminal *t)
 	(void)sbx_chan_send(t->ctl, SBX_MSG_SHELL_DONE, 0,
 	    &(struct sbx_shell_done){ 0 }, NULL, 0);
 	t->over = true;
+	t->hung_ns = 0;		/* it is read once more, to its end */
 	t->budget = AFTER_END;
 }
 
@@ -481,6 +483,21 @@ echo_off(int master)
 		return;
 	m.c_lflag &= ~(tcflag_t)ECHO;
 	(void)tcsetattr(master, TCSANOW, &m);
+}
+
+void
+terminal_say(const char *fmt, ...)
+{
+	char text[320];
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (n > 0)	/* a terminal that is stuck has not room for it */
+		(void)guarded_write(STDERR_FILENO, text,
+		    (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
 int

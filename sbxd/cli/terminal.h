@@ -27,5 +27,8 @@ void terminal_size(uint32_t *ret_rows, uint32_t *ret_cols);
  */
 int terminal_run(struct sbx_chan *ctl, int master,
     struct terminal_end *ret_end, struct sbx_err *err);
+/* A line of ours to standard error, after terminal_run(): lost rather than
+ * waited for when that takes nothing. */
+void terminal_say(const char *fmt, ...) SBX_PRINTF(1, 2);
 
 #endif

@@ -268,6 +268,17 @@ def escapes(s):
         ok(sh.wait(3) == 129 and sh.restored(),
            "a guest that %s: ~. ends it" % what, sh.proc.returncode)
         sh.close()
+    sh = s.shell("b1", "--", "sh", "-c", "stty raw; yes")
+    sh.read(5)
+    time.sleep(0.5)
+    sh.send("\r~.")            # and nothing of what it prints is taken
+    try:
+        status = sh.proc.wait(3)
+    except subprocess.TimeoutExpired:
+        status = None
+    ok(status == 129 and sh.restored(), "a terminal that is stuck: ~. ends "
+       "it", status)
+    sh.close()
     deadline = time.monotonic() + 2
     while s.jobs() and time.monotonic() < deadline:
         time.sleep(0.02)
