@@ -136,6 +136,8 @@ class Suite(Client):
 
     def __exit__(self, *_):
         self.close()
+        if os.geteuid() != 0:
+            self.sbx("clean")   # what belongs to sandboxes' own ids
         remove(self.root)
 
     def sbx(self, *arguments, **kw):
