@@ -54,3 +54,9 @@ check_PROGRAMS += test_cgroup
 TESTS += test_cgroup
 test_cgroup_SOURCES = tests/unit/test_cgroup.c tests/tap.h
 test_cgroup_LDADD = libsbx.a
+
+check_PROGRAMS += test_image
+TESTS += test_image
+test_image_SOURCES = tests/unit/test_image.c tests/tap.h
+test_image_CPPFLAGS = $(AM_CPPFLAGS)
+test_image_LDADD = libsbx.a
