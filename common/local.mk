@@ -6,6 +6,7 @@ libsbx_a_SOURCES = \
 	common/base/sha256.c common/base/sha256.h \
 	common/base/json.c common/base/json.h common/base/mask.c common/base/mask.h \
 	common/base/image.c common/base/image.h \
+	common/base/markers.c common/base/markers.h \
 	common/base/paths.c common/base/paths.h \
 	common/base/subid.c common/base/subid.h \
 	common/base/userns.c common/base/userns.h \

@@ -53,7 +53,7 @@ sbx_image_is_name(const char *s)
 
 	return (n > 0 && n < SBX_IMAGE_NAME_SIZE && strchr("._-/:", s[0]) ==
 	    NULL && all_of(s, "abcdefghijklmnopqrstuvwxyz0123456789._-/:") &&
-	    strcmp(s, SBX_IMAGE_HOST) != 0 &&
+	    strcmp(s, SBX_IMAGE_HOST) != 0 && strcmp(s, SBX_IMAGE_AUTO) != 0 &&
 	    strncmp(s, SBX_IMAGE_ALGORITHM, strlen(SBX_IMAGE_ALGORITHM)) != 0 &&
 	    !(n >= SBX_IMAGE_PREFIX && sbx_is_hex(s, n)));
 }

@@ -25,6 +25,7 @@
 #include "common/base/base.h"
 
 #define SBX_IMAGE_HOST "host"		/* not in the store: this machine */
+#define SBX_IMAGE_AUTO "auto"		/* neither: the monitor chooses */
 #define SBX_IMAGE_HEX 64		/* digits of a digest */
 #define SBX_IMAGE_PREFIX 12		/* digits that name one, at least */
 #define SBX_IMAGE_ALGORITHM "sha256:"	/* before them, where it is shown */
@@ -68,7 +69,7 @@ struct sbx_image_names {
 
 /*
  * May an image be called s?  1 to 128 of a-z 0-9 . _ - / : beginning with a
- * letter or digit; not "host", and nothing that could be meant for a digest
+ * letter or digit; not "host" or "auto", and nothing that could be meant for a digest
  * (12 or more digits of hex, or sha256:...).
  */
 bool sbx_image_is_name(const char *s);

@@ -81,6 +81,8 @@ enum sbx_copy_mode {
 			 * with their content: for git in a throwaway sandbox */
 	SBX_COPY_LIST,	/* the listed paths, and .git (cleaned) when listed */
 	SBX_COPY_FILE,	/* one file */
+	SBX_COPY_MARKERS, /* for sbxd-copyin only: nothing is copied, the
+			 * marker files of languages are looked for */
 	SBX_COPY_MAX
 };
 

@@ -53,6 +53,10 @@ bool in_git(const char *path);
 /* Why that failed, for a reader who wants to mend it. */
 const char *open_why(int error);
 
+/* --- look.c ----------------------------------------------------------------------- */
+/* *ret_found: a bit for each row of sbx_markers.  0, or -1: it failed. */
+int markers_find(struct copyin *c, uint32_t *ret_found);
+
 /* --- clean.c -------------------------------------------------------------------------- */
 /* A .git/config without credentials and without what makes git execute or
  * read something: only what is known to be harmless is kept.  0, or

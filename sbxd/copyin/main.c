@@ -120,6 +120,18 @@ name_root(struct copyin *c)
 	c->root_path[n > 0 && c->root_path[0] == '/' ? n : 0] = '\0';
 }
 
+/* Nothing of it is copied: the stream and the list are the root again. */
+static int
+look(struct copyin *c, struct sbx_chan *chan)
+{
+	struct sbx_copyin_markers m;
+
+	if (markers_find(c, &m.found) != 0)
+		return (0);	/* COPYIN_DONE says why */
+	return (sbx_chan_send(chan, SBX_MSG_COPYIN_MARKERS, 0, &m, NULL,
+	    SEND_TIMEOUT_MS));
+}
+
 static void
 enter(const struct sbx_copyin_start *q, struct sbx_chan *chan, int root,
     bool trap)
@@ -166,7 +178,10 @@ main(int argc, char **argv)
 	c->buf = sbx_xcalloc(1, SCAN_MAX + 1);
 	name_root(c);
 	enter(&chan.in->m.copyin_start, &chan, c->root, debug);
-	(void)run(c, &chan.in->m.copyin_start, list_fd);
+	if (chan.in->m.copyin_start.mode != SBX_COPY_MARKERS)
+		(void)run(c, &chan.in->m.copyin_start, list_fd);
+	else if (look(c, &chan) != 0)
+		return (3);
 	sbx_close(&c->out);	/* a stream without its END is refused there */
 	done = (struct sbx_copyin_done){ .error = c->error, .files = c->files,
 		.bytes = c->bytes, .refused = c->refused,

@@ -57,6 +57,8 @@ LIST_HEAD(image_list, image);
  * of it, err set. */
 int image_get(struct engine *e, const char *wanted, struct image **ret,
     struct sbx_err *err);
+/* The first of the names that image_get() takes, borrowed from them, or "". */
+const char *image_first(struct engine *e, const struct sbx_strs *names);
 struct image *image_hold(struct image *im);
 void image_put(struct image *im);	/* NULL ok */
 void image_add_host(struct engine *e);	/* once; never put back */

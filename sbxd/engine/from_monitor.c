@@ -58,6 +58,15 @@ on_cgroup(struct sbx_peer *p, struct sbx_in *in)
 }
 
 static int
+on_image_find(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct sbx_image_found m = { .name = image_first(sbx_peer_ctx(p),
+	    &in->m.image_find.names) };
+
+	return (sbx_send_image_found(p, in->hdr.id, &m, NULL));
+}
+
+static int
 on_sandbox_create(struct sbx_peer *p, struct sbx_in *in)
 {
 	const struct sbx_sandbox_create *q = &in->m.sandbox_create;
@@ -150,7 +159,7 @@ on_engine_unpack(struct sbx_peer *p, struct sbx_in *in)
 		.final_path = "" };
 	struct sbx_init_unpack to = { .mode = q->mode, .dest = q->dest };
 
-	if (q->mode >= SBX_COPY_MAX)
+	if (q->mode >= SBX_COPY_MARKERS)
 		return (SBX_E_RANGE);
 	for (size_t i = 0; sb != NULL && sb->state == SB_READY &&
 	    i < MAX_UNPACKS_ENGINE; i++) {
@@ -203,6 +212,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_SHUTDOWN] = { SBX_ST_ANY, SBX_D_ONCE, on_shutdown },
 	[SBX_MSG_INTRODUCE] = { SBX_ST_ANY, 0, on_introduce },
 	[SBX_MSG_CGROUP] = { SBX_ST_ANY, 0, on_cgroup },
+	[SBX_MSG_IMAGE_FIND] = { SBX_ST_ANY, 0, on_image_find },
 	[SBX_MSG_SANDBOX_CREATE] = { SBX_ST_ANY, 0, on_sandbox_create },
 	[SBX_MSG_SANDBOX_STOP] = { SBX_ST_ANY, 0, on_sandbox_stop },
 	[SBX_MSG_ENGINE_EXEC] = { SBX_ST_ANY, 0, on_engine_exec },

@@ -128,6 +128,22 @@ image_get(struct engine *e, const char *wanted, struct image **ret,
 	return (0);
 }
 
+/* A store that cannot be read has none; whoever then names one is told why. */
+const char *
+image_first(struct engine *e, const struct sbx_strs *names)
+{
+	const char *name = NULL;
+	struct sbx_err err;
+	struct image *im;
+
+	while ((name = sbx_strs_next(names, name)) != NULL)
+		if (image_get(e, name, &im, &err) == 0) {
+			image_put(im);
+			return (name);
+		}
+	return ("");
+}
+
 /* --- what guests find in their environment ----------------------------------- */
 
 static const char *const guest_env[] = {

@@ -238,7 +238,7 @@ copy_barred(const struct worker *w, const struct sbx_copy_in *q,
 	if (sb->state != SBX_SANDBOX_READY)
 		return ("the sandbox is not ready");
 	*ret_code = "bad_argument";
-	if (q->mode >= SBX_COPY_MAX)
+	if (q->mode >= SBX_COPY_MARKERS)
 		return ("there is no such mode");
 	if (!policy_path_inside(q->dest))
 		return ("the destination must be an absolute path");
@@ -256,7 +256,7 @@ copy_start(struct monitor *m, struct worker *w, const struct sbx_copy_in *q,
     int list_fd)
 {
 	struct sandbox *sb = policy_sandbox(m, w->who, q->container);
-	static const char *const modes[SBX_COPY_MAX] = { "names", "list",
+	static const char *const modes[] = { "names", "list",
 		"file" };
 	const char *code, *why = copy_barred(w, q, sb, &code);
 	struct copy *c = NULL;

@@ -26,6 +26,13 @@ on_leftover(struct sbx_peer *p, struct sbx_in *in)
 }
 
 static int
+on_image_found(struct sbx_peer *p, struct sbx_in *in)
+{
+	detect_image_found(of(p), &in->m.image_found, in->hdr.id);
+	return (0);
+}
+
+static int
 on_sandbox_ready(struct sbx_peer *p, struct sbx_in *in)
 {
 	sandbox_ready(of(p), &in->m.sandbox_ready);
@@ -91,6 +98,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_LOG] = { SBX_ST_ANY, 0, component_log },
 	[SBX_MSG_PONG] = { SBX_ST(ST_READY), 0, component_pong },
 	[SBX_MSG_ENGINE_LEFTOVER] = { SBX_ST_ANY, 0, on_leftover },
+	[SBX_MSG_IMAGE_FOUND] = { SBX_ST(ST_READY), 0, on_image_found },
 	[SBX_MSG_SANDBOX_READY] = { SBX_ST(ST_READY), 0, on_sandbox_ready },
 	[SBX_MSG_SANDBOX_ENDED] = { SBX_ST(ST_READY), 0, on_sandbox_ended },
 	[SBX_MSG_ENGINE_EXEC_STARTED] = { SBX_ST(ST_READY), 0,

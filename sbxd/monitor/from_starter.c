@@ -41,9 +41,10 @@ on_exited(struct sbx_peer *p, struct sbx_in *in)
 	const struct sbx_exited *q = &in->m.exited;
 	struct monitor *m = sbx_peer_ctx(p);
 
-	if (q->proc == SBX_PROC_COPYIN)
+	if (q->proc == SBX_PROC_COPYIN) {
 		copy_exited(m, q->instance, q->status);
-	else if (q->proc < SBX_PROC_MAX && m->comps[q->proc].m != NULL)
+		detect_exited(m, q->instance);
+	} else if (q->proc < SBX_PROC_MAX && m->comps[q->proc].m != NULL)
 		component_exited(&m->comps[q->proc], q->instance, q->status);
 	if (m->stopping)
 		shutdown_step(m);

@@ -101,7 +101,7 @@ on_sb_create(struct sbx_peer *p, struct sbx_in *in)
 
 	ask_begin(w, in, ASK_S);
 	if (rate_ok(w))
-		sandbox_create(w->m, w, &in->m.sb_create);
+		detect_create(w->m, w, &in->m.sb_create);
 	return (0);
 }
 

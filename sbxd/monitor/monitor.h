@@ -161,6 +161,7 @@ struct sandbox {
 	char id[SBX_CONTAINER_HEX + 1];
 	char name[65], label[65], image[256];
 	char digest[96];		/* of its image, "" for host */
+	char why_image[256];		/* "": the image was asked for */
 	struct principal *who;
 	struct call *maker;		/* the call that made it, or NULL */
 	enum sbx_sandbox_state state;
@@ -218,6 +219,23 @@ struct ctl {
 	uint32_t id;			/* of its request */
 	char run[SBX_RUN_HEX + 1];	/* "": none */
 	int master;			/* owned; until it is handed on */
+};
+
+/* A sandbox whose image is being chosen. */
+struct detect {
+	bool used;
+	struct monitor *m;
+	uint32_t worker_id;		/* who waits */
+	struct sbx_sb_create q;		/* its strings are the next two */
+	char name[65], label[65];
+	uint32_t instance;		/* the starter's number; 0: no look */
+	struct sbx_peer *peer;		/* owned: sbxd-copyin */
+	bool exited;
+	uint32_t found;			/* rows of sbx_markers, as bits */
+	char seen[120];			/* the first half of the sentence */
+	char lang[16];			/* its image, "" for none or several */
+	uint32_t find_id;		/* of IMAGE_FIND; 0: not sent */
+	uint64_t by_ns;
 };
 
 /* One copy from a client's root into a sandbox. */
@@ -290,6 +308,7 @@ struct monitor {
 	struct worker workers[SBX_MAX_WORKERS];
 	uint32_t next_worker, next_copy;
 	struct copy copies[MAX_COPIES];
+	struct detect detects[MAX_COPIES];
 	struct ctl ctls[SBX_MAX_CTL];
 	struct sandbox_list sandboxes;
 	unsigned nsandboxes, nruns;
@@ -438,8 +457,9 @@ struct worker *ask_of_id(struct monitor *m, enum sbx_proc back, uint32_t id);
 void ask_fail_all(struct monitor *m, enum sbx_proc back, const char *why);
 
 /* --- sandbox.c ----------------------------------------------------------- */
+/* why_image: how the image was chosen; "": it was asked for. */
 void sandbox_create(struct monitor *m, struct worker *w,
-    const struct sbx_sb_create *q);
+    const struct sbx_sb_create *q, const char *why_image);
 void sandbox_ask_stop(struct monitor *m, struct worker *w,
     const struct sbx_sb_stop *q);
 void sandbox_list(struct monitor *m, struct worker *w, const char *ref);
@@ -515,6 +535,18 @@ void shell_shutdown(struct monitor *m);
 const char *limits_resolve(const struct monitor *m,
     const struct sbx_sb_create *q, struct limits *ret_limits,
     const char **ret_code, char *dst, size_t size);
+
+/* --- detect.c ------------------------------------------------------------ */
+/* Choose an image if none is named, then sandbox_create(). */
+void detect_create(struct monitor *m, struct worker *w,
+    const struct sbx_sb_create *q);
+struct detect *detect_of_peer(struct monitor *m, const struct sbx_peer *p);
+void detect_looked(struct detect *d, const struct sbx_copyin_done *q);
+void detect_image_found(struct monitor *m, const struct sbx_image_found *q,
+    uint32_t id);
+void detect_exited(struct monitor *m, uint32_t instance);
+void detect_worker_gone(struct monitor *m, uint32_t worker_id);
+void detect_tick(struct monitor *m, uint64_t now_ns);
 
 /* --- copy.c -------------------------------------------------------------- */
 void copy_start(struct monitor *m, struct worker *w,

@@ -150,7 +150,7 @@ create_barred(struct monitor *m, const struct worker *w,
 /* Id and name are ours to give; the journal is asked before the engine. */
 void
 sandbox_create(struct monitor *m, struct worker *w,
-    const struct sbx_sb_create *q)
+    const struct sbx_sb_create *q, const char *why_image)
 {
 	const char *code, *why = create_barred(m, w, q, &code);
 	struct limits limits;
@@ -175,6 +175,7 @@ sandbox_create(struct monitor *m, struct worker *w,
 		(void)snprintf(sb->name, sizeof(sb->name), "sbx-%s", sb->id);
 	(void)sbx_strlcpy(sb->label, q->label, sizeof(sb->label));
 	(void)sbx_strlcpy(sb->image, q->image, sizeof(sb->image));
+	(void)sbx_strlcpy(sb->why_image, why_image, sizeof(sb->why_image));
 	sb->who = w->who;
 	sb->maker = w->call;
 	sb->throwaway = q->throwaway;
@@ -188,7 +189,8 @@ sandbox_create(struct monitor *m, struct worker *w,
 	journal_cross(m, w, create_recorded, &(struct record){
 	    .op = "sandbox_create", .phase = "start", .who = sb->who,
 	    .container = sb->id }, "tool", w->call->tool, "image", sb->image,
-	    "name", sb->name, "throwaway", sb->throwaway ? "1" : "0", NULL);
+	    "image_reason", sb->why_image, "name", sb->name,
+	    "throwaway", sb->throwaway ? "1" : "0", NULL);
 }
 
 /* It stands; if its maker is gone meanwhile, so must it. */
@@ -220,7 +222,7 @@ sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q)
 	(void)sbx_send_sb_created(w->peer, w->ask.id,
 	    &(struct sbx_sb_created){ .container = sb->id, .run = r->id,
 	    .image = sb->image, .digest = sb->digest, .name = sb->name,
-	    .user = q->user, .workdir = q->workdir, .env = q->env,
+	    .why_image = sb->why_image, .user = q->user, .workdir = q->workdir, .env = q->env,
 	    .entrypoint = q->entrypoint, .own_user = q->own_user,
 	    .nproc = SBX_SANDBOX_NPROC, .nofile = m->nofile_hard,
 	    .enforced = sb->limits.enforced,

@@ -34,6 +34,7 @@ on_tick(evutil_socket_t fd, short what, void *arg)
 	sandbox_tick(m, now);
 	run_tick(m, now);
 	copy_tick(m, now);
+	detect_tick(m, now);
 	ctl_tick(m, now);
 }
 

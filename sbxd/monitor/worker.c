@@ -140,8 +140,7 @@ worker_give(struct worker *w, struct call *c)
 {
 	const struct sbx_work_call msg = { .tool = c->tool,
 		.container = c->container, .want_progress = c->want_progress,
-		.exec_timeout_ms = w->m->conf.exec_timeout * 1000,
-		.default_image = w->m->conf.default_image };
+		.exec_timeout_ms = w->m->conf.exec_timeout * 1000 };
 
 	w->call = c;
 	c->worker = w;
@@ -178,6 +177,8 @@ worker_drop_ask(struct worker *w)
 {
 	if (w->ask.type == SBX_MSG_COPY_IN)
 		copy_worker_gone(w->m, w->id);
+	else if (w->ask.type == SBX_MSG_SB_CREATE)
+		detect_worker_gone(w->m, w->id);
 	if (w->timer != NULL)
 		(void)evtimer_del(w->timer);
 	memset(&w->ask, 0, sizeof(w->ask));

@@ -107,6 +107,7 @@ sb_create(struct ask *a, const struct sbx_sb_create *m,
 	    COPY(ret_created->image, c->image) != 0 ||
 	    COPY(ret_created->digest, c->digest) != 0 ||
 	    COPY(ret_created->name, c->name) != 0 ||
+	    COPY(ret_created->why_image, c->why_image) != 0 ||
 	    COPY(ret_created->user, c->user) != 0 ||
 	    COPY(ret_created->workdir, c->workdir) != 0)
 		return (broken(a, SBX_E_DECODE));

@@ -41,6 +41,7 @@ struct ask_created {
 	struct limits limits;
 	/* the image's configuration; lists borrowed until the next question */
 	char user[65], workdir[1024];
+	char why_image[256];		/* "": the image was asked for */
 	struct sbx_strs env, entrypoint;
 };
 

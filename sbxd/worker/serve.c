@@ -232,9 +232,7 @@ on_work_call(struct ask *ask)
 	int error = 0;
 
 	if (sbx_strlcpy(call.container, m->container,
-	    sizeof(call.container)) != 0 ||
-	    sbx_strlcpy(call.default_image, m->default_image,
-	    sizeof(call.default_image)) != 0)
+	    sizeof(call.container)) != 0)
 		return (SBX_E_DECODE);
 	result_init(&res);
 	if (s == NULL) {

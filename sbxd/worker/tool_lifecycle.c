@@ -45,7 +45,7 @@ tool_sandbox_initialize(struct call *call)
 	const char *name = args_str(&call->args, "name", NULL);
 	const char *label = args_str(&call->args, "session_label", NULL);
 	struct sbx_sb_create m = {
-		.image = image != NULL ? image : call->default_image,
+		.image = image != NULL ? image : "",
 		.name = name != NULL ? name : "",
 		.label = label != NULL ? label : "",
 	};
@@ -63,6 +63,7 @@ tool_sandbox_initialize(struct call *call)
 	result_str(r, "run_id", c.run);
 	result_str(r, "image", c.image);
 	result_str_or_null(r, "image_digest", c.digest);
+	result_str_or_null(r, "image_reason", c.why_image);
 	put_image_config(r, &c);
 	result_str(r, "users", c.own_user ? "own" : "shared");
 	result_str(r, "network", c.network ? "on" : "off");
@@ -104,7 +105,7 @@ tool_run_container_and_exec(struct call *call)
 	const char *image = args_str(&call->args, "image", NULL);
 	const char *label = args_str(&call->args, "session_label", NULL);
 	struct sbx_sb_create m = {
-		.image = image != NULL ? image : call->default_image,
+		.image = image != NULL ? image : "",
 		.name = "", .label = label != NULL ? label : "",
 		.throwaway = 1,
 	};
@@ -127,6 +128,10 @@ tool_run_container_and_exec(struct call *call)
 	spec.container = c.container;
 	error = run_foreground(call, &spec, &over);
 	run_spec_clear(&spec);
+	if (error == 0) {	/* also beside an error of the run */
+		result_str(call->res, "image", c.image);
+		result_str_or_null(call->res, "image_reason", c.why_image);
+	}
 	/* A run that goes on as a job keeps its sandbox; the monitor stops a
 	 * throwaway one when the last run in it has ended. */
 	if (error != 0 || !over)

@@ -29,7 +29,6 @@ struct call {
 	uint64_t exec_timeout_ms;
 	bool want_progress;
 	char container[65];	/* what the monitor bound the call to, or "" */
-	char default_image[256];
 	uint64_t progress;	/* last value sent: must grow */
 };
 

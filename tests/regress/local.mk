@@ -78,6 +78,10 @@ EXTRA_DIST += tests/regress/test_engine.py \
 TESTS += tests/regress/test_snapshot_engine.py
 EXTRA_DIST += tests/regress/test_snapshot_engine.py
 
+# which image a sandbox gets that names none
+TESTS += tests/regress/test_detect.py
+EXTRA_DIST += tests/regress/test_detect.py
+
 # the recorder, with the test as its monitor and engine
 check_PROGRAMS += test_recorder
 TESTS += test_recorder

@@ -45,7 +45,8 @@ t.ok(p.id == 9 and p["healthy"] == 1, "zygote answers a ping")
 
 # --- lifecycle ----------------------------------------------------------------
 r = check("initialize", m.call("sandbox_initialize", {}), status="ok",
-          image="host", image_digest=None, network="off", name=None,
+          image="host", image_digest=None, image_reason="why: host",
+          network="off", name=None,
           warnings=[])
 box = r["container_id"]
 L = r["limits"]

@@ -210,7 +210,7 @@ class Monitor:
             container = container if isinstance(container, str) else ""
         fd = ipc.memfd(text, seal=seal)
         self.chan.send("WORK_CALL", mid, [fd], tool=tool, container=container,
-                       want_progress=progress, default_image="host",
+                       want_progress=progress,
                        exec_timeout_ms=self.exec_timeout_ms)
         os.close(fd)
 
@@ -271,11 +271,13 @@ class Monitor:
 
     def on_sb_create(self, m):
         cid = self.box(m["name"])
-        self.boxes[cid].update(label=m["label"], image=m["image"])
+        image = m["image"] or "host"    # "": the monitor chooses
+        self.boxes[cid].update(label=m["label"], image=image)
         self.boxes[cid]["_throwaway"] = m["throwaway"]
         self.chan.send("SB_CREATED", m.id, container=cid, run=self.hex(16),
-                       image=m["image"], name=m["name"], network=0, nproc=500,
-                       nofile=3584, **self.limits(m))
+                       image=image, name=m["name"],
+                       why_image="" if m["image"] else "why: host",
+                       network=0, nproc=500, nofile=3584, **self.limits(m))
 
     def limits(self, m):
         """as a monitor whose machine enforces all but disk"""

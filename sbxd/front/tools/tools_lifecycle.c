@@ -53,7 +53,7 @@
 #define IMAGE_IN                                                         \
 	SCHEMA("image": {"type": "string", "minLength": 1,               \
 	    "maxLength": 255, "description":                             \
-	    "host: this machine's programs; or an image by name or digest."})
+	    "host, a name or a digest; default: by the project's language."})
 
 const struct sbx_tool sbx_tools_lifecycle[] = {
 	{
@@ -78,6 +78,7 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "run_id": {"type": "string"},
 		    "image": {"type": "string"},
 		    "image_digest": {"type": ["string", "null"]},
+		    "image_reason": {"type": ["string", "null"]},
 		    "image_config": {"type": ["object", "null"], "properties":
 		    {"user": {"type": ["string", "null"]},
 		    "working_dir": {"type": ["string", "null"]},
@@ -92,7 +93,7 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "warnings": {"type": "array",
 		    "items": {"type": "string"}}) "," LIMITS_OUT,
 		    SCHEMA("container_id", "run_id", "image", "image_digest",
-		    "image_config", "users", "network", "name", "limits",
+		    "image_reason", "image_config", "users", "network", "name", "limits",
 		    "warnings")),
 		.hints = 0,
 		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |
@@ -136,7 +137,9 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		.input_schema = SCHEMA_IN(SCHEMA_COMMANDS "," IMAGE_IN ","
 		    SCHEMA_TIMEOUT "," SCHEMA_STDIN "," SCHEMA_PLACE ","
 		    SCHEMA_VIEW_IN "," LABEL_IN, SCHEMA("commands")),
-		.output_schema = SCHEMA_OUT(SCHEMA_RUN_STATES, SCHEMA_RUN_OUT,
+		.output_schema = SCHEMA_OUT(SCHEMA_RUN_STATES, SCHEMA_RUN_OUT
+		    "," SCHEMA("image": {"type": "string"},
+		    "image_reason": {"type": ["string", "null"]}),
 		    SCHEMA_RUN_REQUIRED),
 		.hints = 0,
 		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |
