@@ -1,6 +1,7 @@
 # sbx-journald, and the reader of what it writes (for the command line)
 noinst_LIBRARIES += libsbxjournal.a
-libsbxjournal_a_SOURCES = sbx-journald/line.c sbx-journald/line.h \
+libsbxjournal_a_SOURCES = sbx-journald/index.c sbx-journald/index.h \
+	sbx-journald/line.c sbx-journald/line.h \
 	sbx-journald/reader.c sbx-journald/reader.h \
 	sbx-journald/render.c sbx-journald/verify.c
 libsbxjournal_a_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS) $(CRYPTO_CFLAGS)

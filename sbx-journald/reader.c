@@ -1,5 +1,7 @@
 #include "sbx-journald/reader.h"
 
+#include "sbx-journald/index.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +11,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* A place to go on from. */
+struct place {
+	unsigned file;
+	size_t at;
+};
+
 struct journal_reader {
 	int dir_fd, fd;		/* owned */
+	int cache;		/* owned, -1: none */
 	unsigned number;	/* of fd */
 	unsigned first;		/* lowest number in the directory */
 	char *map;
@@ -18,18 +27,21 @@ struct journal_reader {
 	size_t at;		/* of the next line in map */
 	char *needle;		/* lines without these bytes are passed over */
 	size_t needle_len;	/* 0: none are */
+	/* What journal_seek_last() found, to be given newest last, and where
+	 * to go on then. */
+	struct place *places;	/* owned, newest first */
+	size_t nplaces, room;
+	struct place after;
+	bool resume;		/* nothing is left of them: go there */
 };
 
-/* Backwards in steps of so much: what is read for nothing when the lines that
- * are looked for are the last ones. */
-#define STEP_BYTES ((size_t)1 << 20)
-#define AHEAD_BYTES ((size_t)8 << 20)
-
-/* A place to go on from. */
-struct place {
-	unsigned file;
-	size_t at;
-};
+/* Backwards in steps: what is read for nothing when the lines that are looked
+ * for are the last ones. */
+#define AHEAD_STEPS 8u
+#define ADD_STEPS 64u	/* to remember at a time: each takes 0.3 ms */
+/* So many lines are remembered when they are found; for more, the journal is
+ * gone through again from the oldest of them. */
+#define PLACES_MAX ((uint64_t)1 << 20)
 
 /* The last lines that match, so far. */
 struct last_lines {
@@ -38,6 +50,7 @@ struct last_lines {
 	struct place oldest;
 	size_t *starts;		/* owned: candidates of one step, oldest first */
 	size_t room;
+	unsigned added;		/* steps, to what is remembered */
 };
 
 /* The lowest and the highest number there is; 0 when there is no file. */
@@ -156,7 +169,7 @@ journal_open(const char *dir, struct journal_reader **ret_reader,
 	int res;
 
 	r = sbx_xcalloc(1, sizeof(*r));
-	r->fd = -1;
+	r->fd = r->cache = -1;
 	r->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r->dir_fd < 0 || find_range(r->dir_fd, &r->first, &last) < 0)
 		res = sbx_err_sys(err, "reading the journal in %s", dir);
@@ -181,6 +194,8 @@ journal_close(struct journal_reader *r)
 	unmap(r);
 	sbx_close(&r->fd);
 	sbx_close(&r->dir_fd);
+	sbx_close(&r->cache);
+	free(r->places);
 	free(r->needle);
 	free(r);
 }
@@ -305,12 +320,33 @@ find_line(struct journal_reader *r, struct sbx_err *err)
 	return (0);
 }
 
+static int
+go_to(struct journal_reader *r, struct place p, struct sbx_err *err)
+{
+	int res = r->number == p.file ? 0 : use_number(r, p.file, err);
+
+	r->at = res == 0 && p.at < r->mapped ? p.at : r->mapped;
+	return (res);
+}
+
 int
 journal_next(struct journal_reader *r, struct journal_line *ret_line,
     struct sbx_err *err)
 {
-	int res = find_line(r, err);
+	int res;
 
+	if (r->nplaces > 0) {
+		res = go_to(r, r->places[--r->nplaces], err);
+		if (res < 0)
+			return (res);
+		*ret_line = line_at(r, r->at);
+		r->resume = true;
+		return (0);
+	}
+	res = r->resume ? go_to(r, r->after, err) : 0;
+	r->resume = false;
+	if (res == 0)
+		res = find_line(r, err);
 	if (res < 0)
 		return (res);
 	*ret_line = line_at(r, r->at);
@@ -325,13 +361,6 @@ journal_next(struct journal_reader *r, struct journal_line *ret_line,
 	}
 	r->at += ret_line->len + ret_line->ended;
 	return (0);
-}
-
-void
-journal_unread(struct journal_reader *r, const struct journal_line *l)
-{
-	if (l->file == r->number)
-		r->at = l->offset;
 }
 
 bool
@@ -363,6 +392,28 @@ add_start(struct last_lines *last, size_t n, size_t start)
 	last->starts[n] = start;
 }
 
+static void
+add_place(struct journal_reader *r, struct place p)
+{
+	if (r->nplaces == r->room) {
+		r->room = r->room == 0 ? 128 : 2 * r->room;
+		r->places = sbx_xreallocarray(r->places, r->room,
+		    sizeof(*r->places));
+	}
+	r->places[r->nplaces++] = p;
+}
+
+void
+journal_unread(struct journal_reader *r, const struct journal_line *l)
+{
+	if (r->nplaces > 0) {
+		add_place(r, (struct place){ l->file, l->offset });
+		return;
+	}
+	r->resume = false;
+	r->at = l->offset;
+}
+
 /* The lines that begin in [from, end), newest first. */
 static void
 look_back(struct journal_reader *r, size_t from, size_t end,
@@ -382,6 +433,8 @@ look_back(struct journal_reader *r, size_t from, size_t end,
 			continue;
 		last->oldest = (struct place){ r->number, last->starts[n] };
 		last->found++;
+		if (last->want <= PLACES_MAX)
+			add_place(r, last->oldest);
 	}
 }
 
@@ -390,34 +443,66 @@ look_back(struct journal_reader *r, size_t from, size_t end,
  * failure costs time.
  */
 static void
-read_ahead(const struct journal_reader *r, size_t end)
+read_ahead(const struct journal_reader *r, size_t end, size_t steps)
 {
-	size_t from = end > AHEAD_BYTES ? end - AHEAD_BYTES : 0;
+	size_t most = steps * JOURNAL_STEP;
+	size_t from = end > most ? end - most : 0;
 
 	(void)madvise(r->map + from, end - from, MADV_WILLNEED);
 }
 
-/* The current file from its end, in steps whose borders do not depend on it. */
+/* Steps from their last to their first; their borders do not depend on what
+ * was appended. */
+static void
+look_back_steps(struct journal_reader *r, struct journal_index *ix,
+    struct last_lines *last)
+{
+	size_t step = (r->mapped - 1) / JOURNAL_STEP + 1;
+	size_t start, end = r->mapped;
+	bool passed = false;
+
+	while (step-- > 0 && last->found < last->want) {
+		if (!journal_index_may(ix, step, last->filter)) {
+			passed = true;
+			continue;
+		}
+		if (passed)
+			end = line_after(r, (step + 1) * JOURNAL_STEP, end);
+		if (ix != NULL && journal_index_knows(ix, step))
+			read_ahead(r, end, 1);
+		else if ((step + 1) % AHEAD_STEPS == 0)
+			read_ahead(r, end, AHEAD_STEPS);
+		passed = false;
+		/* none begins here when one line is longer than a step */
+		start = line_after(r, step * JOURNAL_STEP, end);
+		if (start < end)
+			look_back(r, start, end, last);
+		/* where a line follows, nothing is appended any more */
+		if (end < r->mapped && last->added < ADD_STEPS &&
+		    !journal_index_knows(ix, step)) {
+			journal_index_add(ix, step, r->map + start,
+			    end - start);
+			last->added++;
+		}
+		end = start;
+	}
+}
+
 static void
 look_back_file(struct journal_reader *r, struct last_lines *last)
 {
-	size_t start, from, end = r->mapped;
+	struct journal_index *ix = NULL;
+	struct stat st;
 
-	if (end == 0)
+	if (r->mapped == 0)
 		return;
-	from = (end - 1) / STEP_BYTES * STEP_BYTES;
-	while (last->found < last->want) {
-		if (from % AHEAD_BYTES == 0)
-			read_ahead(r, from);
-		/* none begins here when one line is longer than a step */
-		start = line_after(r, from, end);
-		if (start < end)
-			look_back(r, start, end, last);
-		end = start;
-		if (from == 0)
-			return;
-		from -= STEP_BYTES;
-	}
+	/* only ids are remembered */
+	if (r->cache != -1 && (last->filter->run != NULL ||
+	    last->filter->container != NULL) && fstat(r->fd, &st) == 0)
+		ix = journal_index_open(r->cache, st.st_ino, r->map,
+		    r->mapped);
+	look_back_steps(r, ix, last);
+	journal_index_close(ix, r->map, r->mapped);
 }
 
 static int
@@ -432,8 +517,8 @@ look_back_all(struct journal_reader *r, struct last_lines *last,
 	res = use_number(r, number, err);
 	if (res < 0)
 		return (res);
-	/* where to go on when nothing matches: what comes next is not lost */
-	last->oldest = (struct place){ number, r->mapped };
+	/* where to go on: what comes next is not lost */
+	r->after = last->oldest = (struct place){ number, r->mapped };
 	for (;;) {
 		look_back_file(r, last);
 		if (last->found == last->want || number <= r->first)
@@ -442,10 +527,8 @@ look_back_all(struct journal_reader *r, struct last_lines *last,
 		if (res < 0)
 			return (res);
 	}
-	res = r->number == last->oldest.file ? 0 :
-	    use_number(r, last->oldest.file, err);
-	r->at = last->oldest.at < r->mapped ? last->oldest.at : r->mapped;
-	return (res);
+	/* taken from journal_next() when they are remembered */
+	return (go_to(r, last->oldest, err));
 }
 
 int
@@ -456,8 +539,17 @@ journal_seek_last(struct journal_reader *r, const struct journal_filter *f,
 	int res;
 
 	journal_want(r, f);
+	r->nplaces = 0;
+	r->resume = false;
 	res = look_back_all(r, &last, err);
 	free(last.starts);
 	*ret_found = last.found;
 	return (res);
+}
+
+void
+journal_cache(struct journal_reader *r, const char *path)
+{
+	sbx_close(&r->cache);
+	r->cache = journal_cache_open(path);
 }

@@ -47,8 +47,14 @@ void journal_want(struct journal_reader *r, const struct journal_filter *f);
  */
 int journal_next(struct journal_reader *r, struct journal_line *ret_line,
     struct sbx_err *err);
-/* Have journal_next() give l again: the last one that it gave. */
+/* Have journal_next() give l again: the last one that it gave, behind those
+ * that journal_seek_last() found. */
 void journal_unread(struct journal_reader *r, const struct journal_line *l);
+/*
+ * Remember in the directory at path (index.h) where which ids are, and use
+ * what was remembered.  Without a word it works without.
+ */
+void journal_cache(struct journal_reader *r, const char *path);
 /*
  * Go back so that the next *ret_found lines that match f are the last ones
  * that do, at most n, and journal_want() f.  Reads from the end and no further

@@ -50,7 +50,8 @@ sbx_paths_get(uid_t uid, char *(*env)(const char *),
 
 	if (root != NULL && root[0] != '\0') {
 		if ((r = path_join(p->state, root, "/state", "SBX_ROOT", err)) ||
-		    (r = path_join(p->run, root, "/run", "SBX_ROOT", err)))
+		    (r = path_join(p->run, root, "/run", "SBX_ROOT", err)) ||
+		    (r = path_join(p->cache, root, "/cache", "SBX_ROOT", err)))
 			return (r);
 		return (path_join(p->etc, root, "/etc", "SBX_ROOT", err));
 	}
@@ -58,12 +59,16 @@ sbx_paths_get(uid_t uid, char *(*env)(const char *),
 		(void)sbx_strlcpy(p->state, "/var/lib/sbx", PATH_MAX);
 		(void)sbx_strlcpy(p->run, "/run/sbx", PATH_MAX);
 		(void)sbx_strlcpy(p->etc, "/etc/sbx", PATH_MAX);
+		(void)sbx_strlcpy(p->cache, "/var/cache/sbx", PATH_MAX);
 		return (0);
 	}
 	if ((r = path_xdg(p->state, env, "XDG_STATE_HOME", ".local/state",
 	    err)) ||
 	    (r = path_xdg(p->etc, env, "XDG_CONFIG_HOME", ".config", err)))
 		return (r);
+	/* nobody needs it */
+	if (path_xdg(p->cache, env, "XDG_CACHE_HOME", ".cache", NULL) != 0)
+		p->cache[0] = '\0';
 	if (rt != NULL && rt[0] == '/')
 		return (path_join(p->run, rt, "/sbx", "XDG_RUNTIME_DIR", err));
 	return (path_join(p->run, p->state, "/run", "the state path", err));

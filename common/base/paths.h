@@ -17,11 +17,12 @@ struct sbx_paths {
 	char state[PATH_MAX];	/* suite-N/{lock,journal,runs,scratch} below */
 	char run[PATH_MAX];	/* suite-N/mcp.sock below */
 	char etc[PATH_MAX];	/* sbx.conf */
+	char cache[PATH_MAX];	/* what can be made anew; "": none */
 };
 
 /*
- * SBX_ROOT moves all three below it (state, run, etc); root has /var/lib/sbx,
- * /run/sbx, /etc/sbx; everybody else the XDG directories, with
+ * SBX_ROOT moves all four below it (state, run, etc, cache); root has
+ * /var/lib/sbx, /run/sbx, /etc/sbx, /var/cache/sbx; everybody else the XDG directories, with
  * STATE/run for a missing XDG_RUNTIME_DIR.  env: getenv(3) of main().
  * Every path is absolute or refused.  Makes nothing.
  * 0, SBX_E_NOENT (no HOME), SBX_E_SYNTAX (relative), SBX_E_LIMIT; err set.

@@ -104,7 +104,7 @@ print_from(const struct view *view, struct journal_reader *r, uint64_t most,
 }
 
 static int
-show(const struct view *view, const char *dir)
+show(const struct view *view, const char *dir, const char *cache)
 {
 	struct journal_reader *r;
 	struct sbx_err err = { 0 };
@@ -114,6 +114,8 @@ show(const struct view *view, const char *dir)
 	res = journal_open(dir, &r, &err);
 	if (res < 0)
 		return (fail(&err));
+	if (cache != NULL)
+		journal_cache(r, cache);
 	journal_want(r, &view->filter);
 	if (view->count != UINT64_MAX)
 		res = journal_seek_last(r, &view->filter, view->count, &most,
@@ -276,7 +278,7 @@ cmd_verify(const char *dir, int argc, char **argv)
 }
 
 int
-cmd_journal(const char *dir, int argc, char **argv)
+cmd_journal(const char *dir, const char *cache, int argc, char **argv)
 {
 	struct view view = { .count = UINT64_MAX };
 	const char *verb = argc > 1 ? argv[1] : "";
@@ -288,10 +290,10 @@ cmd_journal(const char *dir, int argc, char **argv)
 	if (strcmp(verb, "tail") == 0) {
 		view.count = TAIL_DEFAULT;
 		return (parse_view(&view, argc, argv, "fn:") < 0 ? usage() :
-		    show(&view, dir));
+		    show(&view, dir, cache));
 	}
 	if (strcmp(verb, "show") == 0)
 		return (parse_view(&view, argc, argv, "c:r:o:s:n:") < 0 ?
-		    usage() : show(&view, dir));
+		    usage() : show(&view, dir, cache));
 	return (usage());
 }

@@ -142,7 +142,8 @@ cmd_journal_slot(struct cli *cli, int argc, char **argv)
 	}
 	(void)snprintf(dir, sizeof(dir), "%s/suite-%d/journal",
 	    cli->paths.state, slot);
-	return (cmd_journal(dir, argc, argv));
+	return (cmd_journal(dir, cli->paths.cache[0] == '\0' ? NULL :
+	    cli->paths.cache, argc, argv));
 }
 
 /* The directory of this very program, where sbxd is installed too. */

@@ -4,7 +4,8 @@
  * its fdatasync.  And how long `sbx journal show -r RUN -n 100` takes on a
  * journal of so many MB that it wrote: for a run in the middle, and for one
  * whose few records are the first, so that all is looked at; from the page
- * cache, and from the disk.  Rival: grep.  Prints one JSON line a figure.
+ * cache, and from the disk; and (anew) when nothing is remembered of it yet.
+ * Rival: grep.  Prints one JSON line a figure.
  *
  * usage: bench_journal [RECORDS [RUNS [MB]]]	(100000, 7, 200)
  * The journal is made below $TMPDIR (/tmp) and removed.
@@ -251,7 +252,7 @@ command_ms(const char *shell)
 
 struct question {
 	const char *name, *run;
-	bool cold;
+	bool cold, anew;
 };
 
 static void
@@ -262,11 +263,17 @@ ask(const char *build, const char *root, const char *dir, unsigned runs,
 	    "-r %s -n 100 --json", root, build, q->run);
 	char *theirs = sbx_xasprintf("cat %s/journal.*.jsonl | LC_ALL=C grep "
 	    "-F '\"run_id\":\"%s\"' | tail -n 100", dir, q->run);
+	char *cache = sbx_xasprintf("%s/cache", root);
 	double *ms = sbx_xcalloc(2 * runs, sizeof(*ms));
 
 	for (unsigned i = 0; i < runs; i++) {
-		if (q->cold)
+		if (q->cold) {
 			forget(dir);
+			forget(cache);
+		}
+		/* nothing is remembered from the last time */
+		if (q->anew)
+			(void)nftw(cache, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 		ms[i] = command_ms(ours);
 		if (q->cold)
 			forget(dir);
@@ -280,6 +287,7 @@ ask(const char *build, const char *root, const char *dir, unsigned runs,
 	    ms[runs / 2], runs, ms[0], ms[runs - 1],
 	    (double)size_of(dir) / 1e6, ms[runs + runs / 2]);
 	free(ms);
+	free(cache);
 	free(ours);
 	free(theirs);
 }
@@ -288,9 +296,12 @@ static void
 ask_all(const char *build, const char *root, const char *dir, unsigned runs)
 {
 	static const struct question questions[] = {
-		{ "journal_show_middle", RUN_MIDDLE, false },
-		{ "journal_show_first", RUN_FIRST, false },
-		{ "journal_show_first_cold", RUN_FIRST, true },
+		{ "journal_show_anew", RUN_FIRST, .anew = true },
+		{ "journal_show_middle", RUN_MIDDLE },
+		{ "journal_show_first", RUN_FIRST },
+		{ "journal_show_first_cold", RUN_FIRST, .cold = true },
+		{ "journal_show_cold_anew", RUN_FIRST, .cold = true,
+		    .anew = true },
 	};
 
 	for (size_t i = 0; i < SBX_NELEM(questions); i++)

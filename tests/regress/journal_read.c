@@ -1,6 +1,10 @@
-/* `sbx journal` on any directory: journal-read DIR VERB [OPTION ...] */
+/*
+ * `sbx journal` on any directory: journal-read DIR VERB [OPTION ...].  It
+ * remembers in $JOURNAL_CACHE.
+ */
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "sbxd/cli/cmd_journal.h"
 
@@ -11,5 +15,6 @@ main(int argc, char **argv)
 		fprintf(stderr, "usage: journal-read DIR VERB [OPTION ...]\n");
 		return 1;
 	}
-	return cmd_journal(argv[1], argc - 1, argv + 1);
+	return cmd_journal(argv[1], getenv("JOURNAL_CACHE"), argc - 1,
+	    argv + 1);
 }

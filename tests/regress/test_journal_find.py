@@ -2,6 +2,7 @@
 """`sbx journal show` with filters, against a reader that looks at each line:
 random journals of several files, torn and overlong lines, ids inside texts and
 keys, ids written with escapes, a line without an end, reading while written."""
+import functools
 import json
 import os
 import random
@@ -69,25 +70,29 @@ def plain(text):
     return all(c.isascii() and (c.isalnum() or c in "_.-") for c in text)
 
 
+@functools.lru_cache(None)
+def parse(text):
+    """The record, or None."""
+    try:
+        r = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(r, dict) or list(r) != J.MEMBERS:
+        return None
+    if any(plain(r[m]) and b'"%s":"%s"' % (m.encode(), r[m].encode()) not in
+           text for m in ("op", "container_id", "run_id")):
+        return None         # such a text is not escaped
+    del r["fields"]
+    return r
+
+
 def naive(data, run=None, box=None, op=None, since=None):
     """Every line, one after another."""
-    out = []
-    for text in data:
-        try:
-            r = json.loads(text)
-        except ValueError:
-            continue
-        if not isinstance(r, dict) or list(r) != J.MEMBERS:
-            continue
-        if any(plain(r[m]) and b'"%s":"%s"' % (m.encode(), r[m].encode()) not in
-               text for m in ("op", "container_id", "run_id")):
-            continue        # no record: such a text is not escaped
-        if (run is None or r["run_id"] == run) and \
-           (box is None or r["container_id"].startswith(box)) and \
-           (op is None or r["op"] == op) and \
-           (since is None or r["wall"] >= since):
-            out.append(text)
-    return out
+    return [text for text in data for r in [parse(text)] if r is not None and
+            (run is None or r["run_id"] == run) and
+            (box is None or r["container_id"].startswith(box)) and
+            (op is None or r["op"] == op) and
+            (since is None or r["wall"] >= since)]
 
 
 def compare(path, data, what):
@@ -192,6 +197,109 @@ def follow(d):
          "tail -f waits for the end of a line that is being written")
 
 
+def cached(d):
+    """The same answers with what is remembered, and when that is damaged."""
+    p, cache, data = d.new("cached"), d.new("cache"), []
+    runs = ["%016x" % rnd.getrandbits(64) for _ in range(40)]
+
+    def write(number, lines):
+        # a run and a sandbox are together for a while, as they are
+        part = [line(rnd.choice(runs[i * 38 // lines:][:3]), BOXES[i * 4 // lines],
+                     fields={"pad": "x" * rnd.randrange(8000)})
+                for i in range(lines)]
+        part.insert(lines // 3, b"#" * 1500000 + b'"run_id":"%s"' %
+                    runs[39].encode())
+        part.insert(lines // 2, line(runs[0], "", fields={"run_id": runs[1]}))
+        J.write(p, b"\n".join(part) + b"\n", number)
+        return part
+    data = write(1, 4000) + write(2, 3000)
+    os.environ["JOURNAL_CACHE"] = cache
+
+    def questions(what, runs=runs[:40:5] + runs[38:]):
+        bad = []
+        for want in [{"run": x} for x in runs] + [{"box": x} for x in BOXES] + \
+                [{"box": "abcdef"}, {"box": "0"}, {"box": BOXES[0], "op": "exec",
+                                                   "run": runs[0]}]:
+            args = [x for k, v in want.items()
+                    for x in ({"run": "-r", "box": "-c", "op": "-o"}[k], v)]
+            n = rnd.choice([1, 7, 100, 5000])
+            lines = naive(data, **want)[-n:]
+            status, out, err = J.read(p, "show", "--json", *args, "-n", str(n))
+            if status or err or out.split(b"\n")[:-1] != lines:
+                bad.append((want, n, status, err[:200], len(lines),
+                            out.count(b"\n")))
+        t.ok(not bad, "%s, seed %d: %r" % (what, SEED, bad[:3]))
+    questions("remembering")
+    names = sorted(os.listdir(cache))
+    t.ok(len(names) == 2 and all(len(n) == 64 for n in names),
+         "a file of the cache for each of the journal: %r" % names)
+    questions("remembered")
+    # nothing of it is made again
+    before = [os.stat(os.path.join(cache, n)).st_mtime_ns for n in names]
+    t0 = time.monotonic()
+    for _ in range(5):
+        J.read(p, "show", "-r", runs[0], "-n", "1")
+    t.ok(before == [os.stat(os.path.join(cache, n)).st_mtime_ns
+                    for n in names], "and then it stays, %.0f ms a question" %
+         ((time.monotonic() - t0) * 200))
+    with open(J.files(p)[1], "ab") as f:
+        more = [line(runs[39], BOXES[4], fields={"pad": "y" * 4000})
+                for _ in range(4000)]
+        f.write(b"\n".join(more) + b"\n")
+    data += more
+    questions("appended")
+
+    def damage(what, how):
+        for n in sorted(os.listdir(cache)):
+            path = os.path.join(cache, n)
+            with open(path, "rb") as f:
+                blob = f.read()
+            with open(path, "wb") as f:
+                f.write(how(blob))
+        questions("the cache is damaged: " + what, runs[:40:9])
+    damage("cut", lambda b: b[:len(b) // 2])
+    damage("empty", lambda b: b"")
+    damage("longer", lambda b: b + b"\0" * 16)
+    damage("zeros", lambda b: bytes(len(b)))
+    for _ in range(6):
+        def flip(b):
+            at = rnd.randrange(len(b))
+            return b[:at] + bytes([b[at] ^ 1 << rnd.randrange(8)]) + b[at + 1:]
+        damage("a bit", flip)
+    damage("one file for another", lambda b: b"")
+    two = [os.path.join(cache, n) for n in sorted(os.listdir(cache))[:2]]
+    questions("made anew")
+    os.rename(two[0], two[0] + ".x")
+    os.rename(two[1], two[0])
+    os.rename(two[0] + ".x", two[1])
+    questions("files of the cache are exchanged")
+
+    # another journal in the place of this one, with the same first line
+    first = data[0]
+    inode = os.stat(J.files(p)[0]).st_ino
+    rest = [line(runs[38], BOXES[3], fields={"pad": "z" * 6000})
+            for _ in range(4000)]
+    with open(J.files(p)[1], "rb") as f:
+        tail = f.read().split(b"\n")[:-1]
+    J.write(p, b"\n".join([first] + rest) + b"\n", 1)
+    assert os.stat(J.files(p)[0]).st_ino == inode
+    data = [first] + rest + tail
+    questions("the journal was written anew under the same first line")
+
+    for what, mode in (("no directory", None), ("of others", 0o777),
+                       ("read-only", 0o500)):
+        os.environ["JOURNAL_CACHE"] = d.new("none/none") if mode is None else \
+            d.new("mode%o" % mode)
+        if mode is not None:
+            os.mkdir(os.environ["JOURNAL_CACHE"])
+            os.chmod(os.environ["JOURNAL_CACHE"], mode)
+        questions("works without a cache: " + what, runs[:40:13])
+        if mode == 0o777:
+            t.ok(os.listdir(os.environ["JOURNAL_CACHE"]) == [],
+                 "and what others may write is not used")
+    del os.environ["JOURNAL_CACHE"]
+
+
 def real(d):
     """What the true writer wrote is found, whatever its texts hold."""
     p = d.new("real")
@@ -216,5 +324,6 @@ with J.Dir() as d:
     borders(d)
     forged(d)
     follow(d)
+    cached(d)
     real(d)
 t.end()
