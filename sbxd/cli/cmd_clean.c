@@ -18,38 +18,62 @@
 #define CLEAN_FDS 32
 #define CLEAN_PASSES 64
 
-static size_t unreadable, failed;
+#define TELL_NS UINT64_C(200000000)
 
-/* overlayfs leaves directories of mode 000 behind: open them up first */
-static int
-open_up(const char *path, const struct stat *st, int type, struct FTW *ftw)
+static size_t unreadable, failed, removed;
+static uint64_t told_ns;
+
+/* How far it is, to whoever watches; gigabytes take a while. */
+static void
+progress(void)
 {
-	(void)st, (void)ftw;
-	if (type == FTW_DNR && chmod(path, 0700) == 0)
-		unreadable++;
-	return (0);
+	uint64_t now;
+
+	if (++removed % 1024 != 0 || !isatty(STDERR_FILENO))
+		return;
+	now = sbx_mono_ns();
+	if (now - told_ns < TELL_NS)
+		return;
+	told_ns = now;
+	fprintf(stderr, "\r%zu files removed", removed);
 }
 
+/* overlayfs leaves directories of mode 000 behind: they are opened up, and what
+ * is below them is for the next pass */
 static int
 remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-	(void)st, (void)type;
-	if (ftw->level > 0 && remove(path) == -1 && errno != ENOENT)
+	(void)st;
+	if (type == FTW_DNR && chmod(path, 0700) == 0) {
+		unreadable++;
+		return (0);
+	}
+	if (ftw->level == 0)
+		return (0);
+	if (remove(path) == 0)
+		progress();
+	else if (errno != ENOENT)
 		failed++;
 	return (0);
 }
 
+/* Mostly one pass: what could not be looked into is the exception. */
 void
 cli_empty_dir(const char *dir)
 {
+	size_t before = failed;
+
 	for (int pass = 0; pass < CLEAN_PASSES; pass++) {
 		unreadable = 0;
-		(void)nftw(dir, open_up, CLEAN_FDS, FTW_PHYS | FTW_MOUNT);
+		failed = before;
+		(void)nftw(dir, remove_one, CLEAN_FDS,
+		    FTW_PHYS | FTW_MOUNT | FTW_DEPTH);
 		if (unreadable == 0)
 			break;
 	}
-	(void)nftw(dir, remove_one, CLEAN_FDS,
-	    FTW_PHYS | FTW_MOUNT | FTW_DEPTH);
+	if (told_ns != 0)
+		fprintf(stderr, "\r%zu files removed\n", removed);
+	told_ns = 0;
 }
 
 /*
