@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define AHEAD "ahead"		/* its scratch */
 #define MAX_FAILED 3		/* in a row; then each says itself why */
 
 static int
@@ -84,6 +83,7 @@ blank_make(struct engine *e, const struct mould *mould, const char *dir,
 	if (fstatat(e->scratch_fd, im->layers[0], &st,
 	    AT_SYMLINK_NOFOLLOW) == -1)
 		return (sbx_err_sys(err, "a layer of the image"));
+	(void)sbx_strlcpy(ret_b->dir, dir, sizeof(ret_b->dir));
 	ret_b->dev = st.st_dev;
 	ret_b->ino = st.st_ino;
 	for (size_t i = 0; stack != NULL && i < stack->n; i++)
@@ -126,8 +126,7 @@ blank_take(struct engine *e, const struct mould *mould, const char *id,
 		blank_drop(e);
 	if (plain)
 		e->recent = mould->image;
-	if (plain && e->ahead.pid != 0 && scratch_rename(&e->scratch, AHEAD,
-	    id) == 0) {
+	if (plain && e->ahead.pid != 0) {
 		*ret_b = e->ahead;
 		e->ahead = (struct blank){ 0 };
 	} else if ((r = blank_make(e, mould, mould->dir != NULL ?
@@ -144,16 +143,20 @@ blank_ahead(struct engine *e)
 {
 	const struct mould mould = { .image = e->recent };
 	struct sbx_err err = { 0 };
+	char dir[LAYER_NAME];
 	int r;
 
 	if (e->ahead.pid != 0 || e->recent == NULL ||
 	    e->ahead_failed >= MAX_FAILED)
 		return;
-	r = blank_make(e, &mould, AHEAD, &e->ahead, &err);
+	/* the last one's may still have its name */
+	(void)snprintf(dir, sizeof(dir), SCRATCH_AHEAD "%u",
+	    e->ahead_serial++);
+	r = blank_make(e, &mould, dir, &e->ahead, &err);
 	if (r < 0) {
 		e->ahead_failed++;
 		log_debug("no sandbox ahead: %s, ignoring", err.msg);
-		scratch_drop(&e->scratch, AHEAD);
+		scratch_drop(&e->scratch, dir);
 	}
 }
 
@@ -166,7 +169,7 @@ forget(struct engine *e)
 	ids_put(&e->ids, e->ahead.uid);
 	group_drop(&e->groups, &e->ahead.group);
 	e->ahead.pid = 0;
-	scratch_drop(&e->scratch, AHEAD);
+	scratch_drop(&e->scratch, e->ahead.dir);
 }
 
 bool

@@ -153,6 +153,7 @@ bool scratch_reaped(struct scratch *s, pid_t pid);
 /* Names of what is not a sandbox's own. */
 #define SCRATCH_LAYER "layer."
 #define SCRATCH_NEXT "next."
+#define SCRATCH_AHEAD "ahead."
 /* All sandboxes that an earlier life left: found() each. */
 void scratch_collect(struct scratch *s, void (*found)(void *, const char *),
     void *arg);
@@ -199,13 +200,14 @@ struct blank {
 	pid_t pid;			/* 0: there is none */
 	int pidfd, channel, go;		/* owned */
 	struct cgroup group;
+	char dir[LAYER_NAME];		/* of its scratch */
 	uid_t uid;			/* of ids.c, to be put back */
 	dev_t dev;			/* its image, by its top layer, which */
 	ino_t ino;			/* its mount keeps from being reused */
 };
-/* One made ahead for that mould if there is, else a new one; it is told its id
- * and has its scratch.  Its descriptors are the caller's, go is closed.
- * 0, SBX_E_SYS. */
+/* One made ahead for that mould if there is, else a new one; it is told its id.
+ * Its descriptors are the caller's, go is closed.  Its scratch keeps the name
+ * in ret_b until it is ready: it may still be opening it.  0, SBX_E_SYS. */
 int blank_take(struct engine *e, const struct mould *mould, const char *id,
     struct blank *ret_b, struct sbx_err *err);
 /* Make one ahead, in a quiet moment. */
@@ -287,7 +289,7 @@ struct engine {
 	struct groups groups;
 	struct scratch scratch;
 	struct blank ahead;
-	unsigned ahead_failed;
+	unsigned ahead_failed, ahead_serial;
 	uint32_t nofile, nproc;
 	uint8_t storage;		/* enum sbx_storage */
 	struct binds binds;

@@ -129,6 +129,7 @@ start(struct sandbox *sb, const char *id, bool require, struct sbx_err *err)
 
 	if ((r = blank_take(e, &mould, id, &b, err)) < 0)
 		return (r);
+	(void)sbx_strlcpy(sb->dir, b.dir, sizeof(sb->dir));
 	sb->uid = b.uid;
 	sb->group = b.group;
 	sb->pid = b.pid;
@@ -139,7 +140,8 @@ start(struct sandbox *sb, const char *id, bool require, struct sbx_err *err)
 	if (sb->timer == NULL || event_add(sb->timer, &limit) == -1)
 		sbx_fatal("out of memory");
 	set_limits(sb, require);
-	if ((r = send_start(sb)) < 0)
+	/* one that is gone says itself what for, or its end does */
+	if ((r = send_start(sb)) < 0 && r != SBX_E_CLOSED)
 		sandbox_end(sb, SBX_END_CREATE, "INIT_START: %s",
 		    sbx_error_name(r));
 	return (0);
@@ -293,7 +295,6 @@ send_ready(struct sandbox *sb)
 int
 sandbox_is_ready(struct sandbox *sb, int listener)
 {
-
 	if (sb->state != SB_CREATING || !is_egress_socket(listener)) {
 		sbx_close(&listener);
 		return (sb->state != SB_CREATING ? 0 : SBX_E_POLICY);
@@ -305,6 +306,10 @@ sandbox_is_ready(struct sandbox *sb, int listener)
 		snap_next_ready(sb);
 		return (0);
 	}
+	/* its mounts stand; under its id a next start finds what was whose */
+	if (strcmp(sb->dir, sb->id) != 0 &&
+	    scratch_rename(&sb->e->scratch, sb->dir, sb->id) == 0)
+		(void)sbx_strlcpy(sb->dir, sb->id, sizeof(sb->dir));
 	send_ready(sb);
 	sb->create_id = 0;
 	sb->e->ahead_failed = 0;

@@ -299,7 +299,8 @@ scratch_collect(struct scratch *s, void (*found)(void *, const char *),
 		    strlen(SCRATCH_LAYER)) != 0 &&
 		    strncmp(e->d_name, SCRATCH_NEXT,
 		    strlen(SCRATCH_NEXT)) != 0 &&
-		    strcmp(e->d_name, "ahead") != 0)
+		    strncmp(e->d_name, SCRATCH_AHEAD,
+		    strlen(SCRATCH_AHEAD)) != 0)
 			continue;
 		to_trash(s, e->d_name);
 	}

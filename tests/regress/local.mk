@@ -111,7 +111,6 @@ EXTRA_DIST += tests/regress/test_doctor.py tests/regress/doctor.schema.json \
 TESTS += tests/regress/test_shell.py
 EXTRA_DIST += tests/regress/test_shell.py
 
-
 # limits, as root and as a user with and without groups of his own
 TESTS += tests/regress/test_limits.py
 EXTRA_DIST += tests/regress/test_limits.py
