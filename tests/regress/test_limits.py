@@ -276,8 +276,26 @@ def killed():
         mcp.remove(s.root)
 
 
+def one_after_the_other():
+    """each takes the one made ahead, while that may still be building"""
+    failed = []
+    with mcp.Suite() as s:
+        for _ in range(60):
+            r = s.call("sandbox_initialize")
+            if r["status"] != "ok":
+                failed.append(r)
+            else:
+                s.call("sandbox_stop", container_id=r["container_id"],
+                       force=True)
+            time.sleep(0.02)
+        t.ok(not failed, "60 sandboxes, one after the other", failed)
+        t.ok(s.wait_for(lambda: len(inside(monitor(s))) <= len(v1() or "1")),
+             "and no more groups than of the one ahead", inside(monitor(s)))
+
+
 def held():
     truth()
+    one_after_the_other()
     required()
     hogs(True)
     full_scratch()
