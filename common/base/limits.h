@@ -7,6 +7,7 @@
 #define SBX_CONTAINER_HEX 12	/* digits of a container id */
 #define SBX_RUN_HEX 16		/* digits of a run id */
 #define SBX_MAX_SANDBOXES 256
+#define SBX_MAX_REAPED 64	/* remembered, oldest go first */
 #define SBX_MAX_PRINCIPALS 64
 #define SBX_MAX_CONNECTIONS 64	/* of one front, without stdio */
 #define SBX_MAX_CTL 8		/* connections of operators */

@@ -26,7 +26,7 @@ static const char *const caches[] = { "__pycache__", "node_modules",
 static const char *const git_kept[] = { "HEAD", "refs", "packed-refs" };
 
 struct search {
-	uint64_t since_ns, until_ns;
+	uint64_t since_ns, until_ns, copied_from_ns, copied_to_ns;
 	unsigned entries;
 	bool complete;
 	struct sbx_engine_work_found m;
@@ -66,9 +66,18 @@ static bool
 is_newer(const struct search *s, const struct stat *st)
 {
 	const struct timespec *t = s->copied ? &st->st_atim : &st->st_ctim;
+	uint64_t ns = (uint64_t)t->tv_sec * 1000000000ull +
+	    (uint64_t)t->tv_nsec;
 
-	return ((uint64_t)t->tv_sec * 1000000000ull + (uint64_t)t->tv_nsec >
-	    s->since_ns);
+	return (ns > s->since_ns && (ns < s->copied_from_ns ||
+	    ns > s->copied_to_ns));
+}
+
+/* Something of a layer below was deleted here. */
+static bool
+is_whiteout(const struct stat *st)
+{
+	return (S_ISCHR(st->st_mode) && st->st_rdev == 0);
 }
 
 static void
@@ -108,9 +117,15 @@ visit(struct search *s, int dir, const char *name, bool git, unsigned depth)
 			    depth + 1);
 		else
 			sbx_close(&sub);
-	} else if ((S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) &&
-	    is_newer(s, &st) && !hidden(s))
+		return;
+	}
+	if ((!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode) &&
+	    !is_whiteout(&st)) || hidden(s))
+		return;
+	if (is_newer(s, &st))
 		found(s);
+	else
+		s->m.old += !is_whiteout(&st);
 }
 
 /* dir: consumed */
@@ -196,6 +211,8 @@ work_find(struct sandbox *sb, const struct sbx_engine_work *q, uint32_t id)
 	int SBX_CLEANUP(fd) upper = -1;
 
 	s->since_ns = q->since_ns;
+	s->copied_from_ns = q->copied_from_ns;
+	s->copied_to_ns = q->copied_to_ns;
 	s->until_ns = sbx_mono_ns() + MAX_NS;
 	s->complete = true;
 	s->m.container = sb->id;

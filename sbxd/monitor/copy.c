@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 /*
@@ -95,9 +96,9 @@ copy_finish(struct copy *c)
 	if (sb != NULL) {
 		sb->used_ns = sbx_mono_ns();
 		if (c->mode == SBX_COPY_LIST && c->error == 0)
-			sandbox_baseline(sb, c->final_path != NULL ?
-			    c->final_path : c->dest, sbx_wall_ns() -
-			    SBX_COPY_MARGIN_MS * MS_NS);
+			guard_copied(m, sb, c->final_path != NULL ?
+			    c->final_path : c->dest, c->from_wall_ns,
+			    sbx_wall_ns() - SBX_COPY_MARGIN_MS * MS_NS);
 	}
 	if (w != NULL && w->ask.type == SBX_MSG_COPY_IN) {
 		(void)sbx_send_copy_done(w->peer, w->ask.id,
@@ -131,6 +132,17 @@ copyin_ended(struct sbx_peer *p, int error)
 	}
 }
 
+/* Change times of files are taken from the coarse clock: what the copy writes
+ * is never older than this. */
+static uint64_t
+file_clock_ns(void)
+{
+	struct timespec ts = { 0 };
+
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &ts);
+	return ((uint64_t)ts.tv_sec * S_NS + (uint64_t)ts.tv_nsec);
+}
+
 /*
  * Safe for a hostile worker: the root is the session's own, the mode is
  * checked, the paths are resolved by sbxd-copyin below that root only, with
@@ -160,6 +172,7 @@ copy_run(struct copy *c, struct sbx_peer *engine)
 	r = sbx_send_start(m->starter, 0, &s, &pair[1]);
 	sbx_close(&pair[1]);
 	c->started = r == 0;
+	c->from_wall_ns = file_clock_ns();
 	c->peer = sbx_peer_new(m->base, pair[0], &monitor_from_copyin, m,
 	    copyin_ended);
 	c->unpack_id = ++m->next_id;
@@ -261,6 +274,11 @@ copy_start(struct monitor *m, struct worker *w, const struct sbx_copy_in *q,
 	const char *code, *why = copy_barred(w, q, sb, &code);
 	struct copy *c = NULL;
 
+	if (sb == NULL && reap_find(m, w->who, q->container) != NULL) {
+		reap_refuse(w, q->container);
+		sbx_close(&list_fd);
+		return;
+	}
 	if (why == NULL && (c = copy_new(m, w, q)) == NULL) {
 		code = "busy";
 		why = "too many copies are under way";

@@ -81,7 +81,7 @@ on_engine_killed(struct sbx_peer *p, struct sbx_in *in)
 static int
 on_engine_work_found(struct sbx_peer *p, struct sbx_in *in)
 {
-	sandbox_work_found(of(p), &in->m.engine_work_found);
+	guard_found(of(p), &in->m.engine_work_found, in->hdr.id);
 	return (0);
 }
 

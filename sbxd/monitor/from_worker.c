@@ -113,7 +113,7 @@ on_sb_stop(struct sbx_peer *p, struct sbx_in *in)
 
 	ask_begin(w, in, ASK_S);
 	if (rate_ok(w))
-		sandbox_ask_stop(w->m, w, &in->m.sb_stop);
+		guard_ask_stop(w->m, w, &in->m.sb_stop);
 	return (0);
 }
 
@@ -139,9 +139,7 @@ on_sb_label(struct sbx_peer *p, struct sbx_in *in)
 
 	ask_begin(w, in, ASK_S);
 	if (sb == NULL) {
-		ask_refuse(w, "not_found", "Call sandbox_list_containers for "
-		    "the ids that exist.", "there is no sandbox %s",
-		    in->m.sb_label.container);
+		reap_refuse(w, in->m.sb_label.container);
 		return (0);
 	}
 	memcpy(previous, sb->label, sizeof(previous));

@@ -45,7 +45,7 @@ fill(const struct monitor *m, const struct sbx_sb_create *q,
 	    m->conf.disk_limit;
 	if (l->disk_bytes == 0 && tmpfs)
 		l->disk_bytes = l->mem_bytes / 2;
-	l->ttl_s = q->ttl_s;
+	l->ttl_s = reap_ttl(m, q->ttl_s);
 	*dst = '\0';
 	if (l->mem_bytes < MEM_MIN || l->mem_bytes > m->mem_max)
 		(void)snprintf(dst, size, "mem_limit must be 16m to %s, nine "

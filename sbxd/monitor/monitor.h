@@ -148,8 +148,29 @@ struct worker {
 struct baseline {
 	uint64_t when_wall_ns;		/* 0: unused */
 	char *dest;			/* owned: path inside */
+	/* the last copy to the same place: what changed then is no work */
+	uint64_t copied_from_ns, copied_to_ns;
+	uint32_t count_id;		/* asked for `old`; 0: no more */
+	uint32_t old;			/* files when it was made */
 };
 #define MAX_BASELINES 8
+/* Where the reaper is with one sandbox (reap.c). */
+struct reap {
+	uint32_t ask_id;		/* at the engine; 0: not asking */
+	unsigned step;			/* which baseline it asked about */
+	uint64_t used_ns;		/* of the sandbox, when it began */
+	uint64_t again_ns;		/* not before */
+	char reason[96];
+	uint64_t held_ns;		/* when it was spared; 0: never */
+	char held[256];			/* why */
+};
+/* One that the suite ended by itself; remembered for who owned it. */
+struct reaped {
+	bool used, told;
+	uid_t uid;
+	char id[SBX_CONTAINER_HEX + 1], name[65], reason[96];
+	uint64_t when_wall_ns;
+};
 /* 0: none.  Of a sandbox that is ready, what the engine set and read back. */
 struct limits {
 	uint64_t mem_bytes, disk_bytes, ttl_s;
@@ -173,6 +194,7 @@ struct sandbox {
 	struct limits limits;
 	uint64_t created_wall_ns, created_ns, used_ns, stop_by_ns;
 	struct baseline baselines[MAX_BASELINES];
+	struct reap reap;
 };
 TAILQ_HEAD(sandbox_list, sandbox);
 
@@ -256,7 +278,7 @@ struct copy {
 	uint32_t unpack_id;
 	int32_t error;
 	uint32_t files, refused;
-	uint64_t bytes, by_ns;
+	uint64_t bytes, by_ns, from_wall_ns;
 	char reason[256], *final_path;	/* owned */
 };
 #define MAX_COPIES SBX_MAX_CALLS
@@ -315,6 +337,9 @@ struct monitor {
 	struct run_list runs;
 	struct run_chain chains[RUN_CHAINS];
 	struct event *tick;		/* owned: while there are deadlines */
+	struct event *reap_timer;	/* owned: the next end by time */
+	struct reaped reaped[SBX_MAX_REAPED];
+	unsigned next_reaped;
 	struct event *ctl_accept;	/* owned: of fd_ctl, once serving */
 	/* end */
 	bool stopping, stop_killed;
@@ -460,13 +485,9 @@ void ask_fail_all(struct monitor *m, enum sbx_proc back, const char *why);
 /* why_image: how the image was chosen; "": it was asked for. */
 void sandbox_create(struct monitor *m, struct worker *w,
     const struct sbx_sb_create *q, const char *why_image);
-void sandbox_ask_stop(struct monitor *m, struct worker *w,
-    const struct sbx_sb_stop *q);
 void sandbox_list(struct monitor *m, struct worker *w, const char *ref);
 void sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q);
 void sandbox_ended(struct monitor *m, const struct sbx_sandbox_ended *q);
-void sandbox_work_found(struct monitor *m,
-    const struct sbx_engine_work_found *q);
 struct sandbox *sandbox_find(struct monitor *m, const char *id);
 /* A whole id, a prefix of at least 4 digits or a name, as SB_LIST takes. */
 struct sandbox *sandbox_resolve(struct monitor *m, const struct principal *p,
@@ -475,8 +496,42 @@ void sandbox_stop(struct monitor *m, struct sandbox *sb, const char *reason);
 void sandbox_call_ended(struct monitor *m, struct call *c, bool undo);
 void sandbox_unwanted(struct monitor *m, const char *id);
 void sandbox_run_ended(struct monitor *m, struct sandbox *sb);
-void sandbox_baseline(struct sandbox *sb, const char *dest, uint64_t wall_ns);
 void sandbox_tick(struct monitor *m, uint64_t now_ns);
+
+/* --- guard.c: work newer than what was copied in --------------------------- */
+void guard_ask_stop(struct monitor *m, struct worker *w,
+    const struct sbx_sb_stop *q);
+/* The engine's answer to the request `id`, whoever asked. */
+void guard_found(struct monitor *m, const struct sbx_engine_work_found *q,
+    uint32_t id);
+/* A copy to dest, of these wall times: what is there now came in by it. */
+void guard_copied(struct monitor *m, struct sandbox *sb, const char *dest,
+    uint64_t from_ns, uint64_t to_ns);
+/* Ask the engine about a baseline in use.  The request's id; 0: not sent. */
+uint32_t guard_ask(struct monitor *m, const struct sandbox *sb,
+    const struct baseline *b);
+/* What was found, against what was there when b was made. */
+bool guard_is_work(const struct sbx_engine_work_found *q,
+    const struct baseline *b);
+
+/* --- reap.c: ends by time --------------------------------------------------- */
+void reap_arm(struct monitor *m);	/* something due may have changed */
+/* The end of the call `c`, whose container was used until now. */
+void reap_call_ended(struct monitor *m, const struct call *c);
+/* true: it was the reaper that asked */
+bool reap_found(struct monitor *m, const struct sbx_engine_work_found *q,
+    uint32_t id);
+/* What a sandbox that wants `ttl_s` (0: nothing) gets, in seconds; 0: none. */
+uint64_t reap_ttl(const struct monitor *m, uint64_t ttl_s);
+/* Why it is spared, "" when it is not; borrowed. */
+const char *reap_held(const struct sandbox *sb);
+/* The reaped one of this principal that `ref` (id or name) was; else NULL. */
+const struct reaped *reap_find(const struct monitor *m,
+    const struct principal *p, const char *ref);
+/* Send SB_REAPED of what this list's owner was not told yet. */
+int reap_tell(struct monitor *m, struct worker *w);
+/* Refuse the ask: there is no such sandbox, or not any more. */
+void reap_refuse(struct worker *w, const char *ref);
 
 /* --- run.c --------------------------------------------------------------- */
 void run_exec(struct monitor *m, struct worker *w,

@@ -163,9 +163,7 @@ exec_sandbox(struct monitor *m, struct worker *w, const char *id)
 	struct sandbox *sb = policy_sandbox(m, w->who, id);
 
 	if (sb == NULL)
-		ask_refuse(w, "not_found", "Call sandbox_list_containers for "
-		    "the ids that exist, or sandbox_initialize for a new one.",
-		    "there is no sandbox %s", id);
+		reap_refuse(w, id);
 	else if (sb->state != SBX_SANDBOX_READY) {
 		ask_refuse(w, "sandbox_gone", "Call sandbox_initialize for a "
 		    "new one.", "sandbox %s is being stopped", id);

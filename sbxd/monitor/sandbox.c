@@ -13,7 +13,6 @@
 
 #define CREATE_S 30
 #define STOP_S 15
-#define WORK_S 3		/* for the engine's walk before a stop */
 
 /* By whole id, whoever's: policy_sandbox() is for what a worker names. */
 struct sandbox *
@@ -311,136 +310,6 @@ sandbox_ended(struct monitor *m, const struct sbx_sandbox_ended *q)
 	sandbox_free(m, sb);
 }
 
-/* --- the stop guard ------------------------------------------------------ */
-
-/* Ask about the next baseline; ask.offset counts them. */
-static bool
-work_next(struct monitor *m, struct worker *w, struct sandbox *sb)
-{
-	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
-	const struct baseline *b;
-
-	for (; w->ask.offset < MAX_BASELINES; w->ask.offset++) {
-		b = &sb->baselines[w->ask.offset];
-		if (b->when_wall_ns == 0)
-			continue;
-		if (engine == NULL)
-			return (false);
-		return (sbx_send_engine_work(engine, ++m->next_id,
-		    &(struct sbx_engine_work){ .container = sb->id,
-		    .path = b->dest, .since_ns = b->when_wall_ns }, NULL) == 0);
-	}
-	return (false);
-}
-
-/*
- * Safe for a hostile worker: the sandbox must be its principal's, and whether
- * there is work in it is the engine's finding against a time that we recorded.
- */
-void
-sandbox_ask_stop(struct monitor *m, struct worker *w,
-    const struct sbx_sb_stop *q)
-{
-	struct sandbox *sb = policy_sandbox(m, w->who, q->container);
-
-	if (sb == NULL && policy_is_operator(m, w->who))
-		sb = sandbox_find(m, q->container);
-	if (sb == NULL) {
-		ask_refuse(w, "not_found", "Call sandbox_list_containers for "
-		    "the ids that exist.", "there is no sandbox %s",
-		    q->container);
-		return;
-	}
-	memcpy(w->ask.container, sb->id, sizeof(sb->id));
-	w->ask.force = q->force;
-	w->ask.deadline_ns = sbx_mono_ns() + WORK_S * S_NS;
-	/* the walk's answer decides, not what the worker thinks of it */
-	if (!q->force && sb->state == SBX_SANDBOX_READY && !sb->throwaway &&
-	    work_next(m, w, sb)) {
-		w->ask.back = SBX_PROC_ENGINE;
-		return;
-	}
-	w->ask.force = true;
-	w->ask.deadline_ns = sbx_mono_ns() + STOP_S * S_NS;
-	sandbox_stop(m, sb, "asked for");
-}
-
-/* At most ten paths, escaped: they are names that the sandbox chose. */
-static void
-work_refuse(struct worker *w, const struct sbx_engine_work_found *q,
-    const char *dest)
-{
-	struct sbx_buf SBX_CLEANUP_BUF b;
-	const char *s = NULL;
-	char shown[512];
-
-	sbx_buf_init(&b, 3072);
-	while ((s = sbx_strs_next(&q->names, s)) != NULL)
-		(void)sbx_buf_printf(&b, "%s%s", b.len > 0 ? ", " : "",
-		    sbx_vis(shown, sizeof(shown), s, strlen(s)));
-	if (q->count > q->names.count)
-		(void)sbx_buf_printf(&b, ", and %u more",
-		    q->count - q->names.count);
-	ask_refuse(w, "unpushed_work", "Read or publish what you need from "
-	    "it, then call sandbox_stop with force=true.",
-	    "%sthe sandbox holds work below %s that is newer than what was "
-	    "copied in%s%s; it is lost when the sandbox stops",
-	    q->complete ? "" : "the work tree is too large to look through: "
-	    "it may be that ", dest, b.len > 0 ? ": " : "", b.len > 0 ? b.data : "");
-}
-
-/* No work below this baseline: the next one, then the stop. */
-void
-sandbox_work_found(struct monitor *m, const struct sbx_engine_work_found *q)
-{
-	struct worker *w = ask_of_sandbox(m, SBX_MSG_SB_STOP, q->container);
-	struct sandbox *sb = sandbox_find(m, q->container);
-
-	if (w == NULL || sb == NULL || w->ask.force ||
-	    w->ask.offset >= MAX_BASELINES)
-		return;
-	if (q->count > 0 || !q->complete) {
-		work_refuse(w, q, sb->baselines[w->ask.offset].dest != NULL ?
-		    sb->baselines[w->ask.offset].dest : "");
-		return;
-	}
-	w->ask.offset++;
-	if (work_next(m, w, sb))
-		return;
-	w->ask.force = true;
-	w->ask.deadline_ns = sbx_mono_ns() + STOP_S * S_NS;
-	sandbox_stop(m, sb, "asked for");
-}
-
-/*
- * What is there now came in by this copy.  The same destination again moves
- * its mark; when all marks are taken the oldest stands for the new one too,
- * which can only make the guard stricter.
- */
-void
-sandbox_baseline(struct sandbox *sb, const char *dest, uint64_t wall_ns)
-{
-	struct baseline *b, *slot = NULL;
-	size_t i;
-
-	for (i = 0; i < MAX_BASELINES; i++) {
-		b = &sb->baselines[i];
-		if (b->dest != NULL && strcmp(b->dest, dest) == 0) {
-			b->when_wall_ns = wall_ns;
-			return;
-		}
-		if (b->dest == NULL && slot == NULL)
-			slot = b;
-	}
-	if (slot == NULL) {
-		free(sb->baselines[0].dest);
-		sb->baselines[0].dest = sbx_xstrdup("/");
-		return;
-	}
-	slot->dest = sbx_xstrdup(dest);
-	slot->when_wall_ns = wall_ns;
-}
-
 /* --- list ---------------------------------------------------------------- */
 
 static enum sbx_match
@@ -466,6 +335,7 @@ send_item(struct worker *w, const struct sandbox *sb, const char *ref)
 		.idle_ms = sb->live_runs > 0 ? 0 :
 		    (now - sb->used_ns) / MS_NS,
 		.has_baseline = sb->baselines[0].when_wall_ns != 0,
+		.reap_held = reap_held(sb),
 		.nproc = SBX_SANDBOX_NPROC, .nofile = w->m->nofile_hard,
 		.enforced = sb->limits.enforced,
 		.mem_bytes = sb->limits.mem_bytes,
@@ -488,6 +358,10 @@ sandbox_list(struct monitor *m, struct worker *w, const char *ref)
 	if (ref[0] != '\0') {
 		if ((sb = sandbox_resolve(m, w->who, ref)) == NULL && all)
 			sb = sandbox_find(m, ref);
+		if (sb == NULL && reap_find(m, w->who, ref) != NULL) {
+			reap_refuse(w, ref);
+			return;
+		}
 		if (sb != NULL && (r = send_item(w, sb, ref)) == 0)
 			end.count = 1;
 	} else
@@ -498,6 +372,8 @@ sandbox_list(struct monitor *m, struct worker *w, const char *ref)
 				break;
 			end.count++;
 		}
+	if (r == 0 && ref[0] == '\0')
+		r = reap_tell(m, w);
 	if (r == 0)
 		(void)sbx_send_sb_end(w->peer, w->ask.id, &end, NULL);
 	ask_done(w);
@@ -529,6 +405,7 @@ sandbox_call_ended(struct monitor *m, struct call *c, bool undo)
 			sandbox_stop(m, sb, undo ? "its call did not complete" :
 			    "throwaway");
 	}
+	reap_call_ended(m, c);
 }
 
 void
@@ -538,6 +415,7 @@ sandbox_run_ended(struct monitor *m, struct sandbox *sb)
 	sb->used_ns = sbx_mono_ns();
 	if (sb->throwaway && sb->maker == NULL && sb->live_runs == 0)
 		sandbox_stop(m, sb, "throwaway");
+	reap_arm(m);
 }
 
 /* An end that does not come. */

@@ -153,6 +153,7 @@ take_item(const struct sbx_sb_item *m, struct ask_item *ret_item)
 	    COPY(ret_item->image, m->image) != 0 ||
 	    COPY(ret_item->digest, m->digest) != 0 ||
 	    COPY(ret_item->principal, m->principal) != 0 ||
+	    COPY(ret_item->reap_held, m->reap_held) != 0 ||
 	    m->state >= SBX_SANDBOX_MAX || m->match >= SBX_MATCH_MAX)
 		return (SBX_E_DECODE);
 	ret_item->state = m->state;
@@ -181,15 +182,33 @@ list_next(struct ask *a, int error, uint32_t id, uint16_t item)
 	return (answer(a, error, item));
 }
 
+/* What comes between the items and the end, if anybody wants it. */
+static int
+list_reaped(struct ask *a, void (*fn)(void *arg, const struct ask_reaped *r),
+    void *arg)
+{
+	const struct sbx_sb_reaped *m = &a->chan.in->m.sb_reaped;
+	struct ask_reaped r = { .when_wall_ns = m->when_wall_ns };
+
+	if (fn == NULL)
+		return (SBX_E_STATE);
+	if (COPY(r.container, m->container) != 0 ||
+	    COPY(r.name, m->name) != 0 || COPY(r.reason, m->reason) != 0)
+		return (SBX_E_DECODE);
+	fn(arg, &r);
+	return (0);
+}
+
 int
 sb_list(struct ask *a, const char *container,
-    void (*fn)(void *arg, const struct ask_item *item), void *arg,
+    void (*fn)(void *arg, const struct ask_item *item),
+    void (*reaped)(void *arg, const struct ask_reaped *r), void *arg,
     size_t *ret_n)
 {
 	struct sbx_sb_list m = { .container = container };
 	struct ask_item item;
 	uint32_t id;
-	size_t n = 0;
+	size_t n = 0, gone = 0;
 	int error;
 
 	/* The first answer comes by its id, the rest must have the same. */
@@ -199,12 +218,22 @@ sb_list(struct ask *a, const char *container,
 	error = sbx_chan_call(&a->chan, SBX_MSG_SB_LIST, &m, NULL, ASK_MS);
 	id = error == 0 ? a->chan.in->hdr.id : 0;
 	for (;;) {
+		if (error == 0 && gone < SBX_MAX_REAPED &&
+		    a->chan.in->hdr.id == id &&
+		    a->chan.in->hdr.type == SBX_MSG_SB_REAPED) {
+			error = list_reaped(a, reaped, arg);
+			if (error != 0)
+				return (broken(a, error));
+			gone++;
+			error = sbx_chan_recv(&a->chan, ASK_MS);
+			continue;
+		}
 		error = list_next(a, error, id, SBX_MSG_SB_ITEM);
 		if (error == SBX_E_NOENT)
 			break;
 		if (error != 0)
 			return (error);
-		if (n == SBX_MAX_SANDBOXES)
+		if (n == SBX_MAX_SANDBOXES || gone > 0)
 			return (broken(a, SBX_E_LIMIT));
 		error = take_item(&a->chan.in->m.sb_item, &item);
 		if (error != 0)

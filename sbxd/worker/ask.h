@@ -47,12 +47,18 @@ struct ask_created {
 
 struct ask_item {
 	char container[17], name[65], label[65], image[256], principal[65];
-	char digest[96];
+	char digest[96], reap_held[256];
 	uint8_t state, match;
 	bool network, has_baseline;
 	uint32_t jobs;
 	struct limits limits;
 	uint64_t created_wall_ns, age_ms, idle_ms;
+};
+
+/* A sandbox that the suite ended by itself. */
+struct ask_reaped {
+	char container[17], name[65], reason[128];
+	uint64_t when_wall_ns;
 };
 
 /* A run as the monitor knows it. */
@@ -92,10 +98,13 @@ int sb_stop(struct ask *a, const char *container, bool force, char *ret_run);
 /*
  * Each sandbox to fn (arg first; the item is borrowed), in the monitor's
  * order, and their number to *ret_n.  More than its table holds is
- * SBX_E_LIMIT.  What fn made is void when this fails.
+ * SBX_E_LIMIT.  After them, to reaped (NULL: a whole list was not asked for),
+ * those that were ended since the last whole list.  What was made of it is
+ * void when this fails.
  */
 int sb_list(struct ask *a, const char *container,
-    void (*fn)(void *arg, const struct ask_item *item), void *arg,
+    void (*fn)(void *arg, const struct ask_item *item),
+    void (*reaped)(void *arg, const struct ask_reaped *r), void *arg,
     size_t *ret_n);
 /* ret_previous: char[65] */
 int sb_label(struct ask *a, const char *container, const char *label,

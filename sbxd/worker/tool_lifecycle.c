@@ -38,6 +38,16 @@ put_image_config(struct result *r, const struct ask_created *c)
 	result_close(r, '}');
 }
 
+/* The one in force: the configuration may allow less than was asked for. */
+static void
+put_ttl(struct result *r, uint64_t ttl_s)
+{
+	if (ttl_s != 0)
+		result_u64(r, "ttl_seconds", ttl_s);
+	else
+		result_null(r, "ttl_seconds");
+}
+
 int
 tool_sandbox_initialize(struct call *call)
 {
@@ -69,6 +79,7 @@ tool_sandbox_initialize(struct call *call)
 	result_str(r, "network", c.network ? "on" : "off");
 	result_str_or_null(r, "name", c.name);
 	result_str_or_null(r, "session_label", m.label);
+	put_ttl(r, c.limits.ttl_s);
 	limits_put(r, &c.limits);
 	result_open(r, "warnings", '[');
 	limits_warn(r, &call->args, &c.limits);
@@ -167,30 +178,64 @@ put_item(struct result *r, const struct ask_item *it)
 	result_time(r, "last_activity_ts", sbx_wall_ns() -
 	    it->idle_ms * 1000000);
 	result_bool(r, "has_baseline", it->has_baseline);
+	result_str_or_null(r, "reap_held", it->reap_held);
+	put_ttl(r, it->limits.ttl_s);
 	limits_put(r, &it->limits);
 }
+
+/* The list that is being written; the second one follows the first. */
+struct listing {
+	struct result *r;
+	bool reaped;
+};
 
 static void
 list_item(void *arg, const struct ask_item *it)
 {
-	struct result *r = arg;
+	struct listing *l = arg;
 
-	result_open(r, NULL, '{');
-	put_item(r, it);
-	result_close(r, '}');
+	result_open(l->r, NULL, '{');
+	put_item(l->r, it);
+	result_close(l->r, '}');
+}
+
+static void
+list_second(struct listing *l)
+{
+	if (l->reaped)
+		return;
+	l->reaped = true;
+	result_close(l->r, ']');
+	result_open(l->r, "reaped", '[');
+}
+
+static void
+list_reaped(void *arg, const struct ask_reaped *d)
+{
+	struct listing *l = arg;
+
+	list_second(l);
+	result_open(l->r, NULL, '{');
+	result_str(l->r, "container_id", d->container);
+	result_str_or_null(l->r, "name", d->name);
+	result_str(l->r, "reason", d->reason);
+	result_time(l->r, "when", d->when_wall_ns);
+	result_close(l->r, '}');
 }
 
 int
 tool_sandbox_list_containers(struct call *call)
 {
+	struct listing l = { call->res, false };
 	size_t n;
 	int error;
 
 	result_str(call->res, "status", "ok");
 	result_open(call->res, "containers", '[');
-	error = sb_list(call->ask, "", list_item, call->res, &n);
+	error = sb_list(call->ask, "", list_item, list_reaped, &l, &n);
 	if (error != 0)
 		return (call_refused(call, error));
+	list_second(&l);
 	result_close(call->res, ']');
 	result_u64(call->res, "total", n);
 	return (0);
@@ -226,7 +271,7 @@ attach_find(struct call *call, const char *what, struct found *f)
 	size_t n;
 	int error;
 
-	error = sb_list(call->ask, what, found_item, f, &n);
+	error = sb_list(call->ask, what, found_item, NULL, f, &n);
 	if (error == SBX_E_POLICY) {
 		(void)call_refused(call, error);
 		return (SBX_E_NOENT);

@@ -114,3 +114,5 @@ EXTRA_DIST += tests/regress/test_shell.py
 # limits, as root and as a user with and without groups of his own
 TESTS += tests/regress/test_limits.py
 EXTRA_DIST += tests/regress/test_limits.py
+TESTS += tests/regress/test_reap.py
+EXTRA_DIST += tests/regress/test_reap.py

@@ -41,12 +41,15 @@
 	"age_seconds": {"type": "number"},                               \
 	"idle_seconds": {"type": "number"},                              \
 	"last_activity_ts": {"type": "string"},                          \
-	"has_baseline": {"type": "boolean"}) "," LIMITS_OUT
+	"has_baseline": {"type": "boolean"},                             \
+	"ttl_seconds": {"type": ["integer", "null"]},                    \
+	"reap_held": {"type": ["string", "null"]}) "," LIMITS_OUT
 #define SANDBOX_REQUIRED                                                 \
 	SCHEMA("container_id", "name", "session_label", "kind", "image", \
 	    "image_digest", "principal", "state", "network",             \
 	    "allow_network", "jobs", "created_at", "age_seconds",        \
-	    "idle_seconds", "last_activity_ts", "has_baseline", "limits")
+	    "idle_seconds", "last_activity_ts", "has_baseline",          \
+	    "ttl_seconds", "reap_held", "limits")
 #define LABEL_IN                                                         \
 	SCHEMA("session_label": {"type": "string", "maxLength": 64,      \
 	    "description": "Free text that lists show."})
@@ -90,11 +93,12 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "network": {"enum": ["off", "on"]},
 		    "name": {"type": ["string", "null"]},
 		    "session_label": {"type": ["string", "null"]},
+		    "ttl_seconds": {"type": ["integer", "null"]},
 		    "warnings": {"type": "array",
 		    "items": {"type": "string"}}) "," LIMITS_OUT,
 		    SCHEMA("container_id", "run_id", "image", "image_digest",
-		    "image_reason", "image_config", "users", "network", "name", "limits",
-		    "warnings")),
+		    "image_reason", "image_config", "users", "network", "name",
+		    "ttl_seconds", "limits", "warnings")),
 		.hints = 0,
 		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |
 		    SBX_PROFILE_ISSUE,
@@ -153,15 +157,24 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "List your sandboxes: id, name, label, image, state, "
 		    "network, limits, live jobs, age and idle time. "
 		    "has_baseline: a project was copied in, and sandbox_stop "
-		    "guards work done since.",
+		    "guards work done since. reaped: those that ended by "
+		    "time since the last list; reap_held: why one did not.",
 		.input_schema = SCHEMA_IN("", ""),
 		.output_schema = SCHEMA_OUT(SCHEMA("ok"),
 		    "\"containers\":{\"type\":\"array\",\"items\":{"
 		    "\"type\":\"object\",\"properties\":{" SANDBOX_OUT
 		    "},\"required\":[" SANDBOX_REQUIRED
 		    "],\"additionalProperties\":false}},"
-		    SCHEMA("total": {"type": "integer"}),
-		    SCHEMA("containers", "total")),
+		    SCHEMA("reaped": {"type": "array", "items": {
+		    "type": "object", "properties": {
+		    "container_id": {"type": "string"},
+		    "name": {"type": ["string", "null"]},
+		    "reason": {"type": "string"},
+		    "when": {"type": "string"}},
+		    "required": ["container_id", "name", "reason", "when"],
+		    "additionalProperties": false}},
+		    "total": {"type": "integer"}),
+		    SCHEMA("containers", "reaped", "total")),
 		.hints = SBX_TOOL_READ_ONLY | SBX_TOOL_IDEMPOTENT,
 		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |
 		    SBX_PROFILE_ISSUE,
