@@ -163,6 +163,20 @@ def test_reuse(e):
     tap.ok(len(set(seen)) == len(seen), "an id does not come back soon", seen)
 
 
+def test_ahead(e):
+    """Asked for while the next one is being made ahead: its scratch may be
+    renamed only when it is open."""
+    bad = []
+    for i in range(120):
+        m = e.create(A)
+        if m.name == "SANDBOX_READY":
+            e.stop(A)
+        else:
+            bad.append(m["reason"])
+        time.sleep(0.028 + i % 40 * 0.0003)
+    tap.same(bad, [], "a sandbox at any moment after another")
+
+
 def test_small_range():
     """Fewer ids than sandboxes: they go round, and nothing breaks."""
     top, scratch = make_scratch(None)
@@ -190,6 +204,7 @@ def round_of(uids):
         test_inside(e)
         test_outside(e, scratch, uids is not None)
         test_work(e, scratch)
+        test_ahead(e)
         if uids is not None:
             test_reuse(e)
         # killed: the next start collects what belongs to those ids
