@@ -277,14 +277,16 @@ doctor_images(const struct doctor *d, const struct doctor_check *c,
 	doctor_detail(r, "host");
 	if (store != -1)
 		list_images(store, r);
-	if (strcmp(d->conf.default_image, SBX_IMAGE_HOST) == 0)
+	/* auto takes host where the store has nothing that fits */
+	if (strcmp(d->conf.default_image, SBX_IMAGE_HOST) == 0 ||
+	    strcmp(d->conf.default_image, SBX_IMAGE_AUTO) == 0)
 		return (0);
 	doctor_step(r, "resolve(%.64s)", d->conf.default_image);
 	if (store != -1 && sbx_image_resolve(store, d->conf.default_image, hex,
 	    &err) == 0)
 		return (0);
-	doctor_detail(r, "default_image: %s", store == -1 ?
-	    "the store is empty" : err.msg);
+	doctor_detail(r, "default_image %.64s: %s", d->conf.default_image,
+	    store == -1 ? "the store is empty" : err.msg);
 	return (doctor_fact(r, false));
 }
 
