@@ -341,8 +341,8 @@ begin_copy(struct snap_op *op, int upper, bool may_move, struct sbx_err *err)
 
 	layer_name(op->e, op->layer);
 	/* a sandbox that stands on too much gets the one layer itself */
-	op->move = all != NULL && may_move;
-	if (op->move)
+	op->move = all != NULL && may_move && !op->end;
+	if (op->move || op->end)
 		op->sb->state = SB_FROZEN;
 	return (read_layers(op, owned, all, err));
 }
@@ -363,7 +363,12 @@ copied(struct snap_op *op)
 	stack_push(&op->stack, layer_new(op->e, op->layer, upper, op->sb->uid,
 	    true));
 	op->layer[0] = '\0';
-	if (op->move && build_next(op, &err) < 0)
+	if (op->end) {
+		sandbox_end(op->sb, SBX_END_STOP, "its files were kept");
+		op->sb->op = NULL;
+		op->sb = NULL;
+		op_end(op, 0, "");
+	} else if (op->move && build_next(op, &err) < 0)
 		op_end(op, EAGAIN, err.msg);
 	else
 		op_maybe_end(op);
@@ -393,7 +398,7 @@ snap_reaped(struct engine *e, pid_t pid)
 		errno = op->res.error;
 		(void)sbx_err_sys(&err, "%s", op->res.reason);
 		op_end(op, op->res.error, err.msg);
-	} else if (op->end)
+	} else if (op->end && op->stacked)
 		op_end(op, 0, "");
 	else if (op->stacked)
 		op_maybe_end(op);
@@ -438,7 +443,9 @@ snap_take(struct engine *e, const struct sbx_snap_take *q, uint32_t id)
 		op = op_new(e, sb, q->snapshot, id, q->end ? SNAP_DIGEST_S :
 		    SBX_SNAP_COPY_S);
 		op->end = q->end;
-		if (q->end || (idle && sb->stack.n < SBX_MAX_LAYERS))
+		/* what a tmpfs of its own holds must not outlive its size */
+		if (!e->scratch.tmpfs && sb->stack.n < SBX_MAX_LAYERS &&
+		    (q->end || idle))
 			r = begin_stacked(op, upper, &err);
 		else
 			r = begin_copy(op, upper, idle, &err);
