@@ -1,7 +1,8 @@
 # sbxd-front: MCP with the clients
 FRONT_TOOLS = sbxd/front/tools/list.c sbxd/front/tools/schema.h \
 	sbxd/front/tools/tools.h sbxd/front/tools/tools_copy.c \
-	sbxd/front/tools/tools_exec.c sbxd/front/tools/tools_lifecycle.c
+	sbxd/front/tools/tools_exec.c sbxd/front/tools/tools_lifecycle.c \
+	sbxd/front/tools/tools_snapshot.c
 # all but main(): also linked by the fuzz target
 FRONT_CORE = \
 	sbxd/front/calls.c sbxd/front/calls.h \

@@ -155,6 +155,8 @@ call_end(struct monitor *m, struct call *c, bool undo)
 {
 	run_call_ended(m, c, undo);
 	sandbox_call_ended(m, c, undo);
+	snapshot_call_ended(m, c);
+	deps_call_ended(m, c, undo);
 	sbx_close(&c->args_fd);
 	memset(c, 0, sizeof(*c));
 	c->args_fd = -1;

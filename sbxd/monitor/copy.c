@@ -247,6 +247,10 @@ copy_barred(const struct worker *w, const struct sbx_copy_in *q,
 	*ret_code = "not_found";
 	if (sb == NULL)
 		return ("there is no such sandbox");
+	*ret_code = "sandbox_busy";
+	if (sb->state == SBX_SANDBOX_FROZEN)
+		return ("a snapshot or a restore of the sandbox is under way; "
+		    "retry in a moment");
 	*ret_code = "sandbox_gone";
 	if (sb->state != SBX_SANDBOX_READY)
 		return ("the sandbox is not ready");

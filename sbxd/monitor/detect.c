@@ -41,6 +41,8 @@ choose(struct detect *d, const char *image, const char *why)
 	struct worker *w = worker_find(d->m, d->worker_id);
 
 	detect_free(d);
+	if (w != NULL && w->ask.type == SBX_MSG_DEPS_MAKE)
+		deps_image(was.m, w, image, why);
 	if (w == NULL || w->ask.type != SBX_MSG_SB_CREATE)
 		return;
 	was.q.name = was.name;
@@ -247,7 +249,10 @@ detect_create(struct monitor *m, struct worker *w,
 	}
 	if (q->snapshot[0] != '\0' ||
 	    strcmp(named.image, SBX_IMAGE_AUTO) != 0) {
-		sandbox_create(m, w, &named, why);
+		if (w->ask.type == SBX_MSG_DEPS_MAKE)
+			deps_image(m, w, named.image, why);
+		else
+			sandbox_create(m, w, &named, why);
 		return;
 	}
 	if ((d = detect_new(m, w, q)) == NULL) {

@@ -93,6 +93,22 @@ on_engine_unpacked(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+static int
+on_snap_taken(struct sbx_peer *p, struct sbx_in *in)
+{
+	if (in->m.snap_taken.method >= SBX_SNAP_MAX)
+		return (SBX_E_RANGE);
+	snapshot_taken(of(p), in);
+	return (0);
+}
+
+static int
+on_snap_restored(struct sbx_peer *p, struct sbx_in *in)
+{
+	snapshot_restored(of(p), in);
+	return (0);
+}
+
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_HELLO] = { SBX_ST(ST_NEW), SBX_D_ONCE, component_hello },
 	[SBX_MSG_LOG] = { SBX_ST_ANY, 0, component_log },
@@ -110,6 +126,8 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	    on_engine_work_found },
 	[SBX_MSG_ENGINE_UNPACKED] = { SBX_ST(ST_READY), 0,
 	    on_engine_unpacked },
+	[SBX_MSG_SNAP_TAKEN] = { SBX_ST(ST_READY), 0, on_snap_taken },
+	[SBX_MSG_SNAP_RESTORED] = { SBX_ST(ST_READY), 0, on_snap_restored },
 };
 const struct sbx_dispatch_table monitor_from_engine = {
 	SBX_PROC_MONITOR, SBX_PROC_ENGINE, rows };

@@ -223,6 +223,77 @@ on_copy_in(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: of own sandboxes, which hold nothing of anybody else's. */
+static int
+on_sb_snapshot(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	if (rate_ok(w))
+		snapshot_ask(w->m, w, &in->m.sb_snapshot);
+	return (0);
+}
+
+/* Safe: an own sandbox gets an own snapshot, and the guard asks the engine. */
+static int
+on_sb_restore(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	if (rate_ok(w))
+		snapshot_ask_restore(w->m, w, &in->m.sb_restore);
+	return (0);
+}
+
+/* Safe: from own states only, and so many sandboxes as the suite may have. */
+static int
+on_sb_fork(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	if (rate_ok(w))
+		fork_ask(w->m, w, &in->m.sb_fork);
+	return (0);
+}
+
+/* Safe: own ones only. */
+static int
+on_snap_list(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	snapshot_list(w->m, w);
+	return (0);
+}
+
+/* Safe: own ones only. */
+static int
+on_snap_remove(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	if (rate_ok(w))
+		snapshot_remove(w->m, w, in->m.snap_remove.snapshot);
+	return (0);
+}
+
+/* Safe: the commands run in a sandbox, and by the monitor's own hand. */
+static int
+on_deps_make(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, DEPS_WAIT_S);
+	if (rate_ok(w))
+		deps_make(w->m, w, &in->m.deps_make);
+	return (0);
+}
+
 #define BUSY SBX_ST(ST_BUSY)
 
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
@@ -240,6 +311,12 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_OUT_READ] = { BUSY, 0, on_out_read },
 	[SBX_MSG_RUN_LIST] = { BUSY, 0, on_run_list },
 	[SBX_MSG_COPY_IN] = { BUSY, 0, on_copy_in },
+	[SBX_MSG_SB_SNAPSHOT] = { BUSY, 0, on_sb_snapshot },
+	[SBX_MSG_SB_RESTORE] = { BUSY, 0, on_sb_restore },
+	[SBX_MSG_SB_FORK] = { BUSY, 0, on_sb_fork },
+	[SBX_MSG_SNAP_LIST] = { BUSY, 0, on_snap_list },
+	[SBX_MSG_SNAP_REMOVE] = { BUSY, 0, on_snap_remove },
+	[SBX_MSG_DEPS_MAKE] = { BUSY, 0, on_deps_make },
 };
 const struct sbx_dispatch_table monitor_from_worker = {
 	SBX_PROC_MONITOR, SBX_PROC_WORKER, rows };

@@ -63,6 +63,10 @@ guard_ask_stop(struct monitor *m, struct worker *w,
 		reap_refuse(w, q->container);
 		return;
 	}
+	/* it has no answer while it changes under the question */
+	if (!q->force && sb->state == SBX_SANDBOX_FROZEN &&
+	    sandbox_barred(w, sb))
+		return;
 	memcpy(w->ask.container, sb->id, sizeof(sb->id));
 	w->ask.force = q->force;
 	w->ask.deadline_ns = sbx_mono_ns() + WORK_S * S_NS;
@@ -78,9 +82,10 @@ guard_ask_stop(struct monitor *m, struct worker *w,
 }
 
 /* At most ten paths, escaped: they are names that the sandbox chose. */
-static void
-stop_refuse(struct worker *w, const struct sbx_engine_work_found *q,
-    const struct baseline *base)
+void
+guard_refuse(struct worker *w, const struct sbx_engine_work_found *q,
+    const struct baseline *base, const char *next, const char *than,
+    const char *by)
 {
 	struct sbx_buf SBX_CLEANUP_BUF b;
 	const char *s = NULL;
@@ -96,13 +101,12 @@ stop_refuse(struct worker *w, const struct sbx_engine_work_found *q,
 	if (q->complete && q->count == 0)
 		(void)sbx_buf_printf(&b, ": %u of the files that came in are "
 		    "deleted", base->old - q->old);
-	ask_refuse(w, "unpushed_work", "Read or publish what you need from "
-	    "it, then call sandbox_stop with force=true.",
-	    "%sthe sandbox holds work below %s that is newer than what was "
-	    "copied in%s; it is lost when the sandbox stops",
+	ask_refuse(w, "unpushed_work", next,
+	    "%sthe sandbox holds work below %s that is newer than what %s%s; "
+	    "it is lost when the sandbox %s",
 	    q->complete ? "" : "the work tree is too large to look through: "
-	    "it may be that ", base->dest != NULL ? base->dest : "",
-	    b.len > 0 ? b.data : "");
+	    "it may be that ", base->dest != NULL ? base->dest : "", than,
+	    b.len > 0 ? b.data : "", by);
 }
 
 /* No work below this baseline: the next one, then the stop. */
@@ -116,7 +120,9 @@ stop_found(struct monitor *m, struct worker *w, struct sandbox *sb,
 		return;
 	b = &sb->baselines[w->ask.offset];
 	if (guard_is_work(q, b)) {
-		stop_refuse(w, q, b);
+		guard_refuse(w, q, b, "Read or publish what you need from "
+		    "it, then call sandbox_stop with force=true.",
+		    "was copied in", "stops");
 		return;
 	}
 	w->ask.offset++;
@@ -156,6 +162,8 @@ guard_found(struct monitor *m, const struct sbx_engine_work_found *q,
 	w = ask_of_sandbox(m, SBX_MSG_SB_STOP, q->container);
 	if (w != NULL)
 		stop_found(m, w, sb, q);
+	else
+		snapshot_work_found(m, sb, q);
 }
 
 /*

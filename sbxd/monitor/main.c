@@ -125,6 +125,8 @@ make_loop(struct monitor *m)
 			sbx_fatal("no signal event");
 	}
 	TAILQ_INIT(&m->sandboxes);
+	TAILQ_INIT(&m->snapshots);
+	TAILQ_INIT(&m->deps);
 	TAILQ_INIT(&m->runs);
 	for (i = 0; i < SBX_NELEM(m->sessions); i++)
 		m->sessions[i].fd = m->sessions[i].root_fd = -1;

@@ -121,6 +121,10 @@ struct ask {
 	uint8_t stream;			/* OUT_READ */
 	uint64_t offset;
 	bool force;			/* SB_STOP */
+	char snapshot[SBX_CONTAINER_HEX + 1];	/* SB_RESTORE, SB_FORK */
+	char name[65], label[65];	/* SB_FORK */
+	uint32_t count;			/* SB_FORK */
+	uint64_t since_ns;		/* SB_RESTORE: what ended from then on */
 };
 enum worker_state {
 	WORKER_NONE,	/* the slot is free */
@@ -177,6 +181,45 @@ struct limits {
 	uint32_t cpu_milli;		/* thousandths of a processor */
 	uint32_t enforced;		/* enum sbx_limit bits */
 };
+struct snapshot {
+	TAILQ_ENTRY(snapshot) link;	/* newest first */
+	char id[SBX_CONTAINER_HEX + 1];
+	char container[SBX_CONTAINER_HEX + 1];	/* of what it was taken */
+	char name[65], label[65], image[256], why_image[256];
+	struct principal *who;
+	struct call *maker;		/* of a fork's state; NULL: kept */
+	bool ready;			/* the engine has it */
+	bool hidden;			/* a fork's state, a dependency layer */
+	bool live;			/* runs lived meanwhile */
+	uint8_t method;			/* enum sbx_snap_method */
+	uint32_t depth;
+	uint64_t files, bytes, began_wall_ns;
+	struct limits limits;		/* of that sandbox */
+	struct baseline baselines[MAX_BASELINES];
+};
+TAILQ_HEAD(snapshot_list, snapshot);
+
+/* What commands make of an image; kept, or being made. */
+struct deps {
+	TAILQ_ENTRY(deps) link;		/* newest first */
+	struct principal *who;
+	struct call *maker;		/* while that call waits */
+	uint32_t asker;			/* the worker, until image is known */
+	char image[256], digest[96];	/* as asked for, and what it was */
+	char why[256];			/* that image */
+	char *commands;			/* owned: each with its NUL */
+	uint32_t len, count;
+	bool ready, failed;
+	char container[SBX_CONTAINER_HEX + 1];	/* where they run; "" at last */
+	char run[SBX_RUN_HEX + 1];
+	char snapshot[SBX_CONTAINER_HEX + 1];
+	uint32_t take_id;		/* of our SNAP_TAKE, else 0 */
+	char layer[96];			/* its name by content */
+	uint64_t began_ns, ms, files, bytes;
+};
+TAILQ_HEAD(deps_list, deps);
+#define DEPS_WAIT_S 38			/* then a call is told to ask again */
+
 struct sandbox {
 	TAILQ_ENTRY(sandbox) link;
 	char id[SBX_CONTAINER_HEX + 1];
@@ -190,6 +233,10 @@ struct sandbox {
 	bool sent;			/* SANDBOX_CREATE is with the engine */
 	bool doomed;			/* unwanted: stop it when ready */
 	bool asked_stop;		/* its end is no surprise */
+	bool hidden;			/* of deps.c: nobody may name it */
+	uint32_t fork_worker, fork_ask;	/* while others are made with it */
+	char snapshot[SBX_CONTAINER_HEX + 1];	/* to begin from, "": none */
+	uint64_t kept_wall_ns;		/* a snapshot has all of then; 0: none */
 	unsigned live_runs;
 	struct limits limits;
 	uint64_t created_wall_ns, created_ns, used_ns, stop_by_ns;
@@ -333,6 +380,8 @@ struct monitor {
 	struct detect detects[MAX_COPIES];
 	struct ctl ctls[SBX_MAX_CTL];
 	struct sandbox_list sandboxes;
+	struct snapshot_list snapshots;
+	struct deps_list deps;
 	unsigned nsandboxes, nruns;
 	struct run_list runs;
 	struct run_chain chains[RUN_CHAINS];
@@ -437,6 +486,9 @@ bool policy_call_fits(struct monitor *m, const struct call *c,
 /* Of this principal, by whole id; NULL when foreign or absent alike. */
 struct sandbox *policy_sandbox(struct monitor *m, const struct principal *p,
     const char *id);
+/* By id or name. */
+struct snapshot *policy_snapshot(struct monitor *m, const struct principal *p,
+    const char *ref);
 struct run *policy_run(struct monitor *m, const struct principal *p,
     const char *id);
 /* false: it asks for too much in too short a time */
@@ -497,6 +549,79 @@ void sandbox_call_ended(struct monitor *m, struct call *c, bool undo);
 void sandbox_unwanted(struct monitor *m, const char *id);
 void sandbox_run_ended(struct monitor *m, struct sandbox *sb);
 void sandbox_tick(struct monitor *m, uint64_t now_ns);
+/* In its table, CREATING, of w's call; name "": by its id.  It is asked for by
+ * sandbox_send_create(), once that is recorded. */
+struct sandbox *sandbox_new(struct monitor *m, struct worker *w,
+    const char *image, const char *name, const char *label);
+/* snapshot "": none.  false: the engine is not there. */
+bool sandbox_send_create(struct monitor *m, struct sandbox *sb,
+    const char *snapshot);
+void sandbox_free(struct monitor *m, struct sandbox *sb);
+bool sandbox_name_taken(struct monitor *m, const struct principal *who,
+    const char *name);
+/* true: it is not READY, and w's ask was refused for that. */
+bool sandbox_barred(struct worker *w, const struct sandbox *sb);
+
+/* --- snapshot.c ---------------------------------------------------------- */
+struct snapshot *snapshot_find(struct monitor *m, const char *id);
+struct snapshot *snapshot_named(struct monitor *m,
+    const struct principal *who, const char *name);
+/* That of w's principal, or NULL and its ask is refused; likewise a sandbox
+ * that is ready. */
+struct snapshot *snapshot_own(struct monitor *m, struct worker *w,
+    const char *ref);
+struct sandbox *snapshot_source(struct monitor *m, struct worker *w,
+    const char *id);
+/*
+ * Ask for one.  hidden: in no list; end: the sandbox ends with it.  *ret_id: of
+ * our SNAP_TAKE.  NULL: the engine is not there.
+ */
+struct snapshot *snapshot_begin(struct monitor *m, struct sandbox *sb,
+    bool hidden, bool end, uint32_t *ret_id);
+void snapshot_drop(struct monitor *m, struct snapshot *s);
+/* What a sandbox of this state has: baselines, image. */
+void snapshot_give(const struct snapshot *s, struct sandbox *sb);
+void snapshot_ask(struct monitor *m, struct worker *w,
+    const struct sbx_sb_snapshot *q);
+void snapshot_ask_restore(struct monitor *m, struct worker *w,
+    const struct sbx_sb_restore *q);
+void snapshot_list(struct monitor *m, struct worker *w);
+void snapshot_remove(struct monitor *m, struct worker *w, const char *ref);
+void snapshot_taken(struct monitor *m, struct sbx_in *in);
+void snapshot_restored(struct monitor *m, struct sbx_in *in);
+/* For a restore, if one waits for it. */
+void snapshot_work_found(struct monitor *m, struct sandbox *sb,
+    const struct sbx_engine_work_found *q);
+void snapshot_call_ended(struct monitor *m, const struct call *c);
+bool snapshot_any_of(const struct monitor *m, const struct principal *p);
+void snapshot_drop_principal(struct monitor *m, const struct principal *p);
+
+/* --- fork.c -------------------------------------------------------------- */
+void fork_ask(struct monitor *m, struct worker *w,
+    const struct sbx_sb_fork *q);
+/* The worker that waits for this one among others, NULL: none. */
+struct worker *fork_worker(struct monitor *m, const struct sandbox *sb);
+void fork_ready(struct monitor *m, struct worker *w);
+void fork_ended(struct monitor *m, struct worker *w, struct sandbox *sb,
+    const char *reason);
+void fork_undo(struct monitor *m, struct worker *w);
+
+/* --- deps.c: dependency layers ------------------------------------------- */
+/* The layer of these commands on that image that `who` has, ready or not. */
+struct deps *deps_find(struct monitor *m, const struct principal *who,
+    const char *image, const struct sbx_strs *commands);
+/* Answer w's ask with it, made where there is none. */
+void deps_make(struct monitor *m, struct worker *w,
+    const struct sbx_deps_make *q);
+/* What detect.c found for it. */
+void deps_image(struct monitor *m, struct worker *w, const char *image,
+    const char *why);
+void deps_sandbox_ready(struct monitor *m, struct sandbox *sb);
+void deps_sandbox_gone(struct monitor *m, struct sandbox *sb);
+void deps_run_ended(struct monitor *m, struct sandbox *sb);
+bool deps_taken(struct monitor *m, struct sbx_in *in);	/* true: its */
+void deps_call_ended(struct monitor *m, const struct call *c, bool undo);
+void deps_drop_principal(struct monitor *m, const struct principal *p);
 
 /* --- guard.c: work newer than what was copied in --------------------------- */
 void guard_ask_stop(struct monitor *m, struct worker *w,
@@ -513,6 +638,11 @@ uint32_t guard_ask(struct monitor *m, const struct sandbox *sb,
 /* What was found, against what was there when b was made. */
 bool guard_is_work(const struct sbx_engine_work_found *q,
     const struct baseline *b);
+/* Refuse w's ask for it: "work below ... that is newer than what THAN; it is
+ * lost when the sandbox BY". */
+void guard_refuse(struct worker *w, const struct sbx_engine_work_found *q,
+    const struct baseline *base, const char *next, const char *than,
+    const char *by);
 
 /* --- reap.c: ends by time --------------------------------------------------- */
 void reap_arm(struct monitor *m);	/* something due may have changed */

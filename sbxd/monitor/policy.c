@@ -122,11 +122,24 @@ policy_sandbox(struct monitor *m, const struct principal *p, const char *id)
 {
 	struct sandbox *sb = sandbox_find(m, id);
 
-	if (sb != NULL && sb->who != p) {
+	if (sb != NULL && sb->who != p)
 		journal_foreign(m, p, "sandbox", id);
+	/* a dependency layer is made of nothing but its commands */
+	if (sb != NULL && (sb->who != p || sb->hidden))
 		sb = NULL;
-	}
 	return (sb);
+}
+
+struct snapshot *
+policy_snapshot(struct monitor *m, const struct principal *p, const char *ref)
+{
+	struct snapshot *s = snapshot_named(m, p, ref);
+
+	if (s == NULL && (s = snapshot_find(m, ref)) != NULL && s->who != p) {
+		journal_foreign(m, p, "snapshot", ref);
+		s = NULL;
+	}
+	return (s != NULL && s->ready ? s : NULL);
 }
 
 struct run *

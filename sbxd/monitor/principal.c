@@ -13,10 +13,13 @@
  * random handle that it cannot make up.
  */
 
-/* Its finished runs go with it; it has nothing else (principal_in_use). */
+/* Its finished runs and dependency layers go with it; it has nothing else
+ * (principal_in_use). */
 static void
 principal_free(struct monitor *m, struct principal *p)
 {
+	deps_drop_principal(m, p);
+	snapshot_drop_principal(m, p);
 	run_drop_principal(m, p);
 	memset(p, 0, sizeof(*p));
 }
@@ -33,6 +36,8 @@ principal_in_use(const struct monitor *m, const struct principal *p)
 	TAILQ_FOREACH(sb, &m->sandboxes, link)
 		if (sb->who == p)
 			return (true);
+	if (snapshot_any_of(m, p))
+		return (true);
 	for (i = 0; i < SBX_NELEM(m->calls); i++)
 		if (m->calls[i].used && m->calls[i].who == p)
 			return (true);

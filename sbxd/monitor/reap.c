@@ -35,7 +35,8 @@ due_ns(const struct monitor *m, const struct sandbox *sb, bool *ret_ttl)
 	uint64_t by_ttl = NEVER, by_idle = NEVER;
 
 	*ret_ttl = false;
-	if (sb->state != SBX_SANDBOX_READY || sb->reap.ask_id != 0)
+	if (sb->state != SBX_SANDBOX_READY || sb->hidden ||
+	    sb->reap.ask_id != 0)
 		return (NEVER);
 	if (ttl != 0)
 		by_ttl = sb->created_ns + ttl * S_NS;

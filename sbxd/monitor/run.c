@@ -164,11 +164,8 @@ exec_sandbox(struct monitor *m, struct worker *w, const char *id)
 
 	if (sb == NULL)
 		reap_refuse(w, id);
-	else if (sb->state != SBX_SANDBOX_READY) {
-		ask_refuse(w, "sandbox_gone", "Call sandbox_initialize for a "
-		    "new one.", "sandbox %s is being stopped", id);
-		return (NULL);
-	}
+	else if (sandbox_barred(w, sb))
+		sb = NULL;
 	return (sb);
 }
 

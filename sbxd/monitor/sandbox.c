@@ -27,11 +27,13 @@ sandbox_find(struct monitor *m, const char *id)
 }
 
 /* Nothing of it lives, or it was never asked for. */
-static void
+void
 sandbox_free(struct monitor *m, struct sandbox *sb)
 {
 	size_t i;
 
+	if (sb->hidden)
+		deps_sandbox_gone(m, sb);
 	for (i = 0; i < MAX_BASELINES; i++)
 		free(sb->baselines[i].dest);
 	TAILQ_REMOVE(&m->sandboxes, sb, link);
@@ -40,8 +42,9 @@ sandbox_free(struct monitor *m, struct sandbox *sb)
 }
 
 /* Within one principal: others must not learn of it by a clash. */
-static bool
-name_taken(struct monitor *m, const struct principal *who, const char *name)
+bool
+sandbox_name_taken(struct monitor *m, const struct principal *who,
+    const char *name)
 {
 	struct sandbox *sb;
 
@@ -59,13 +62,14 @@ sandbox_resolve(struct monitor *m, const struct principal *p, const char *ref)
 	size_t len = strlen(ref);
 
 	TAILQ_FOREACH(sb, &m->sandboxes, link)
-		if (sb->who == p && (strcmp(sb->id, ref) == 0 ||
+		if (sb->who == p && !sb->hidden && (strcmp(sb->id, ref) == 0 ||
 		    strcmp(sb->name, ref) == 0))
 			return (sb);
 	if (len < 4 || len >= SBX_CONTAINER_HEX)
 		return (NULL);
 	TAILQ_FOREACH(sb, &m->sandboxes, link) {
-		if (sb->who != p || strncmp(sb->id, ref, len) != 0)
+		if (sb->who != p || sb->hidden ||
+		    strncmp(sb->id, ref, len) != 0)
 			continue;
 		if (found != NULL)
 			return (NULL);	/* not one, so none */
@@ -74,7 +78,42 @@ sandbox_resolve(struct monitor *m, const struct principal *p, const char *ref)
 	return (found);
 }
 
+bool
+sandbox_barred(struct worker *w, const struct sandbox *sb)
+{
+	if (sb->state == SBX_SANDBOX_READY)
+		return (false);
+	if (sb->state == SBX_SANDBOX_FROZEN)
+		ask_refuse(w, "sandbox_busy", "Retry in a moment.", "a "
+		    "snapshot or a restore of sandbox %s is under way",
+		    sb->id);
+	else
+		ask_refuse(w, "sandbox_gone", "Call sandbox_initialize for a "
+		    "new one.", "sandbox %s is being stopped", sb->id);
+	return (true);
+}
+
 /* --- create -------------------------------------------------------------- */
+
+bool
+sandbox_send_create(struct monitor *m, struct sandbox *sb,
+    const char *snapshot)
+{
+	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
+	struct sbx_sandbox_create msg = { .container = sb->id,
+		.image = sb->image, .snapshot = snapshot,
+		.throwaway = sb->throwaway,
+		.mem_bytes = sb->limits.mem_bytes,
+		.cpu_milli = sb->limits.cpu_milli,
+		.disk_bytes = sb->limits.disk_bytes,
+		.require = m->conf.require_limits };
+
+	if (engine == NULL || sbx_send_sandbox_create(engine, ++m->next_id,
+	    &msg, NULL) != 0)
+		return (false);
+	sb->sent = true;
+	return (true);
+}
 
 /* From here on it is permitted: the record is on the disk. */
 static void
@@ -82,8 +121,6 @@ create_recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
     const char *why)
 {
 	struct sandbox *sb = sandbox_find(m, w->ask.container);
-	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
-	struct sbx_sandbox_create msg;
 
 	if (in != NULL && in->m.journal_done.seq == 0)
 		why = in->m.journal_done.reason;
@@ -97,19 +134,11 @@ create_recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
 		    "it cannot be recorded: %s", why != NULL ? why : "");
 		return;
 	}
-	msg = (struct sbx_sandbox_create){ .container = sb->id,
-		.image = sb->image, .throwaway = sb->throwaway,
-		.mem_bytes = sb->limits.mem_bytes,
-		.cpu_milli = sb->limits.cpu_milli,
-		.disk_bytes = sb->limits.disk_bytes,
-		.require = m->conf.require_limits };
-	if (engine == NULL || sbx_send_sandbox_create(engine, ++m->next_id,
-	    &msg, NULL) != 0) {
+	if (!sandbox_send_create(m, sb, sb->snapshot)) {
 		sandbox_free(m, sb);
 		ask_refuse(w, "suite_degraded", "", "the engine is not there");
 		return;
 	}
-	sb->sent = true;
 	w->ask.deadline_ns = sbx_mono_ns() + CREATE_S * S_NS;
 }
 
@@ -130,7 +159,7 @@ create_barred(struct monitor *m, const struct worker *w,
 {
 	/* which there are is the engine's to say: it has the store */
 	*ret_code = "unknown_image";
-	if (!sbx_image_is_wanted(q->image))
+	if (q->snapshot[0] == '\0' && !sbx_image_is_wanted(q->image))
 		return ("an image is 'host', a name of 'sbx image list', or "
 		    "12 and more digits of a digest");
 	*ret_code = "bad_name";
@@ -138,7 +167,7 @@ create_barred(struct monitor *m, const struct worker *w,
 		return ("a sandbox's name is a letter or digit and up to 63 "
 		    "of letters, digits, '.', '_' and '-'");
 	*ret_code = "name_in_use";
-	if (q->name[0] != '\0' && name_taken(m, w->who, q->name))
+	if (q->name[0] != '\0' && sandbox_name_taken(m, w->who, q->name))
 		return ("one of your sandboxes has that name already");
 	*ret_code = "too_many_sandboxes";
 	if (m->nsandboxes >= SBX_MAX_SANDBOXES)
@@ -146,13 +175,40 @@ create_barred(struct monitor *m, const struct worker *w,
 	return (NULL);
 }
 
-/* Id and name are ours to give; the journal is asked before the engine. */
+/* Id and name are ours to give. */
+struct sandbox *
+sandbox_new(struct monitor *m, struct worker *w, const char *image,
+    const char *name, const char *label)
+{
+	struct sandbox *sb = sbx_xcalloc(1, sizeof(*sb));
+
+	do
+		sbx_random_hex(sb->id, SBX_CONTAINER_HEX / 2);
+	while (sandbox_find(m, sb->id) != NULL);
+	if (name[0] != '\0')
+		(void)sbx_strlcpy(sb->name, name, sizeof(sb->name));
+	else
+		(void)snprintf(sb->name, sizeof(sb->name), "sbx-%s", sb->id);
+	(void)sbx_strlcpy(sb->label, label, sizeof(sb->label));
+	(void)sbx_strlcpy(sb->image, image, sizeof(sb->image));
+	sb->who = w->who;
+	sb->maker = w->call;
+	sb->state = SBX_SANDBOX_CREATING;
+	sb->created_ns = sb->used_ns = sbx_mono_ns();
+	sb->created_wall_ns = sbx_wall_ns();
+	TAILQ_INSERT_HEAD(&m->sandboxes, sb, link);
+	m->nsandboxes++;
+	return (sb);
+}
+
+/* The journal is asked before the engine. */
 void
 sandbox_create(struct monitor *m, struct worker *w,
     const struct sbx_sb_create *q, const char *why_image)
 {
 	const char *code, *why = create_barred(m, w, q, &code);
 	struct limits limits;
+	const struct snapshot *s = NULL;
 	struct sandbox *sb;
 	char text[256];
 
@@ -164,26 +220,20 @@ sandbox_create(struct monitor *m, struct worker *w,
 		    "%s", why);
 		return;
 	}
-	sb = sbx_xcalloc(1, sizeof(*sb));
-	do
-		sbx_random_hex(sb->id, SBX_CONTAINER_HEX / 2);
-	while (sandbox_find(m, sb->id) != NULL);
-	if (q->name[0] != '\0')
-		(void)sbx_strlcpy(sb->name, q->name, sizeof(sb->name));
-	else
-		(void)snprintf(sb->name, sizeof(sb->name), "sbx-%s", sb->id);
-	(void)sbx_strlcpy(sb->label, q->label, sizeof(sb->label));
-	(void)sbx_strlcpy(sb->image, q->image, sizeof(sb->image));
-	(void)sbx_strlcpy(sb->why_image, why_image, sizeof(sb->why_image));
-	sb->who = w->who;
-	sb->maker = w->call;
+	/* an own one, or the dependency layer of this call */
+	if (q->snapshot[0] != '\0' &&
+	    (s = snapshot_own(m, w, q->snapshot)) == NULL)
+		return;
+	sb = sandbox_new(m, w, s != NULL ? s->image : q->image, q->name,
+	    q->label);
+	(void)sbx_strlcpy(sb->why_image, s != NULL ? s->why_image : why_image,
+	    sizeof(sb->why_image));
 	sb->throwaway = q->throwaway;
 	sb->limits = limits;
-	sb->state = SBX_SANDBOX_CREATING;
-	sb->created_ns = sb->used_ns = sbx_mono_ns();
-	sb->created_wall_ns = sbx_wall_ns();
-	TAILQ_INSERT_HEAD(&m->sandboxes, sb, link);
-	m->nsandboxes++;
+	if (s != NULL) {
+		snapshot_give(s, sb);
+		memcpy(sb->snapshot, s->id, sizeof(s->id));
+	}
 	memcpy(w->ask.container, sb->id, sizeof(sb->id));
 	journal_cross(m, w, create_recorded, &(struct record){
 	    .op = "sandbox_create", .phase = "start", .who = sb->who,
@@ -209,6 +259,14 @@ sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q)
 	sb->limits.enforced = q->enforced;
 	sb->used_ns = sbx_mono_ns();
 	(void)sbx_strlcpy(sb->digest, q->digest, sizeof(sb->digest));
+	if (sb->hidden && !sb->doomed) {
+		deps_sandbox_ready(m, sb);
+		return;
+	}
+	if (!sb->doomed && (w = fork_worker(m, sb)) != NULL) {
+		fork_ready(m, w);
+		return;
+	}
 	w = ask_of_sandbox(m, SBX_MSG_SB_CREATE, sb->id);
 	if (sb->doomed || w == NULL) {
 		sandbox_stop(m, sb, "its call ended first");
@@ -265,6 +323,8 @@ ended_answer(struct monitor *m, struct sandbox *sb,
 	struct worker *w;
 	struct run *r;
 
+	if ((w = fork_worker(m, sb)) != NULL)
+		fork_ended(m, w, sb, q->reason);
 	w = ask_of_sandbox(m, SBX_MSG_SB_CREATE, sb->id);
 	if (w != NULL && q->why == SBX_END_IMAGE)
 		ask_refuse(w, "unknown_image", "", "%s", q->reason);
@@ -366,7 +426,7 @@ sandbox_list(struct monitor *m, struct worker *w, const char *ref)
 			end.count = 1;
 	} else
 		TAILQ_FOREACH(sb, &m->sandboxes, link) {
-			if (sb->who != w->who && !all)
+			if ((sb->who != w->who && !all) || sb->hidden)
 				continue;
 			if ((r = send_item(w, sb, ref)) != 0)
 				break;
@@ -413,6 +473,10 @@ sandbox_run_ended(struct monitor *m, struct sandbox *sb)
 {
 	sb->live_runs--;
 	sb->used_ns = sbx_mono_ns();
+	if (sb->hidden) {
+		deps_run_ended(m, sb);
+		return;
+	}
 	if (sb->throwaway && sb->maker == NULL && sb->live_runs == 0)
 		sandbox_stop(m, sb, "throwaway");
 	reap_arm(m);

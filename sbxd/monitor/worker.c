@@ -315,6 +315,14 @@ ask_late(struct monitor *m, struct worker *w)
 	}
 	if (w->ask.type == SBX_MSG_SB_CREATE)
 		sandbox_unwanted(m, w->ask.container);
+	if (w->ask.type == SBX_MSG_SB_FORK)
+		fork_undo(m, w);
+	if (w->ask.type == SBX_MSG_DEPS_MAKE) {
+		ask_refuse(w, "setup_running", "Call again with the same "
+		    "arguments to wait for it.", "the setup commands take "
+		    "longer than a call may wait; they go on");
+		return;
+	}
 	if (w->ask.type == SBX_MSG_EXEC_START && r != NULL)
 		run_kill(m, r, SBX_EXIT_KILLED);
 	ask_refuse(w, "timeout", "Retry.", "the suite did not answer in time");

@@ -9,14 +9,20 @@
 
 #include "sbxd/worker/ask.h"
 
+#include <poll.h>
 #include <string.h>
+
+#define BUSY_MS 10000		/* a sandbox that is frozen is waited for */
+#define BUSY_POLL_MS 30
 
 /* Everything a worker takes; the monitor's part of a conversation. */
 static const uint16_t from_monitor[] = { SBX_MSG_WORK_CALL,
 	SBX_MSG_WORK_REFUSED, SBX_MSG_SB_CREATED, SBX_MSG_SB_STOPPED,
 	SBX_MSG_SB_ITEM, SBX_MSG_SB_END, SBX_MSG_SB_LABELLED,
 	SBX_MSG_EXEC_STARTED, SBX_MSG_RUN_STATE, SBX_MSG_OUT_DATA,
-	SBX_MSG_OUT_NODATA, SBX_MSG_COPY_DONE, 0 };
+	SBX_MSG_OUT_NODATA, SBX_MSG_COPY_DONE, SBX_MSG_SB_SNAPSHOTTED,
+	SBX_MSG_SB_RESTORED, SBX_MSG_SNAP_ITEM, SBX_MSG_SNAP_REMOVED,
+	SBX_MSG_DEPS_READY, 0 };
 const struct sbx_accepts worker_from_monitor = { SBX_PROC_WORKER,
 	SBX_PROC_MONITOR, from_monitor };
 
@@ -89,18 +95,10 @@ limits_created(const struct sbx_sb_created *m)
 		.ttl_s = m->ttl_s });
 }
 
-int
-sb_create(struct ask *a, const struct sbx_sb_create *m,
-    struct ask_created *ret_created)
+/* Lists are borrowed from the record. */
+static int
+take_created(const struct sbx_sb_created *c, struct ask_created *ret_created)
 {
-	const struct sbx_sb_created *c;
-	int error;
-
-	error = call(a, SBX_MSG_SB_CREATE, m, NULL, ASK_CREATE_MS,
-	    SBX_MSG_SB_CREATED);
-	if (error != 0)
-		return (error);
-	c = &a->chan.in->m.sb_created;
 	if (!sbx_is_hex(c->container, SBX_CONTAINER_HEX) ||
 	    COPY(ret_created->container, c->container) != 0 ||
 	    COPY(ret_created->run, c->run) != 0 ||
@@ -110,13 +108,27 @@ sb_create(struct ask *a, const struct sbx_sb_create *m,
 	    COPY(ret_created->why_image, c->why_image) != 0 ||
 	    COPY(ret_created->user, c->user) != 0 ||
 	    COPY(ret_created->workdir, c->workdir) != 0)
-		return (broken(a, SBX_E_DECODE));
+		return (SBX_E_DECODE);
 	ret_created->env = c->env;
 	ret_created->entrypoint = c->entrypoint;
 	ret_created->own_user = c->own_user != 0;
 	ret_created->network = c->network != 0;
 	ret_created->limits = limits_created(c);
 	return (0);
+}
+
+int
+sb_create(struct ask *a, const struct sbx_sb_create *m,
+    struct ask_created *ret_created)
+{
+	int error;
+
+	error = call(a, SBX_MSG_SB_CREATE, m, NULL, ASK_CREATE_MS,
+	    SBX_MSG_SB_CREATED);
+	if (error != 0)
+		return (error);
+	error = take_created(&a->chan.in->m.sb_created, ret_created);
+	return (error == 0 ? 0 : broken(a, error));
 }
 
 int
@@ -269,11 +281,19 @@ int
 exec_start(struct ask *a, const struct sbx_exec_start *m, int stdin_fd,
     char *ret_run)
 {
+	uint64_t until = sbx_mono_ns() + BUSY_MS * UINT64_C(1000000);
 	const char *run;
 	int error;
 
-	error = call(a, SBX_MSG_EXEC_START, m, &stdin_fd, ASK_MS,
-	    SBX_MSG_EXEC_STARTED);
+	/* while a snapshot or a restore is under way, for a moment */
+	for (;;) {
+		error = call(a, SBX_MSG_EXEC_START, m, &stdin_fd, ASK_MS,
+		    SBX_MSG_EXEC_STARTED);
+		if (error != SBX_E_POLICY || strcmp(a->refused.code,
+		    "sandbox_busy") != 0 || sbx_mono_ns() > until)
+			break;
+		(void)poll(NULL, 0, BUSY_POLL_MS);
+	}
 	if (error != 0)
 		return (error);
 	run = a->chan.in->m.exec_started.run;
@@ -302,6 +322,181 @@ take_run(const struct sbx_run_state *m, struct ask_run *ret_run)
 	ret_run->err_bytes = m->err_bytes;
 	ret_run->dropped = m->dropped;
 	ret_run->started_wall_ns = m->started_wall_ns;
+	return (0);
+}
+
+/* --- snapshots ------------------------------------------------------------ */
+
+int
+sb_snapshot(struct ask *a, const struct sbx_sb_snapshot *m,
+    struct ask_snapshot *ret_snapshot)
+{
+	const struct sbx_sb_snapshotted *s;
+	int error;
+
+	memset(ret_snapshot, 0, sizeof(*ret_snapshot));
+	error = call(a, SBX_MSG_SB_SNAPSHOT, m, NULL, ASK_SNAPSHOT_MS,
+	    SBX_MSG_SB_SNAPSHOTTED);
+	if (error != 0)
+		return (error);
+	s = &a->chan.in->m.sb_snapshotted;
+	if (!sbx_is_hex(s->snapshot, SBX_CONTAINER_HEX) ||
+	    COPY(ret_snapshot->id, s->snapshot) != 0 ||
+	    COPY(ret_snapshot->container, s->container) != 0 ||
+	    COPY(ret_snapshot->run, s->run) != 0 ||
+	    COPY(ret_snapshot->name, s->name) != 0 ||
+	    s->method >= SBX_SNAP_MAX)
+		return (broken(a, SBX_E_DECODE));
+	ret_snapshot->method = s->method;
+	ret_snapshot->live = s->live != 0;
+	ret_snapshot->files = s->files;
+	ret_snapshot->bytes = s->bytes;
+	return (0);
+}
+
+int
+sb_restore(struct ask *a, const struct sbx_sb_restore *m,
+    struct ask_restored *ret_restored)
+{
+	const struct sbx_sb_restored *s;
+	int error;
+
+	error = call(a, SBX_MSG_SB_RESTORE, m, NULL, ASK_SNAPSHOT_MS,
+	    SBX_MSG_SB_RESTORED);
+	if (error != 0)
+		return (error);
+	s = &a->chan.in->m.sb_restored;
+	if (!sbx_is_hex(s->snapshot, SBX_CONTAINER_HEX) ||
+	    COPY(ret_restored->id, s->snapshot) != 0 ||
+	    COPY(ret_restored->run, s->run) != 0 ||
+	    COPY(ret_restored->name, s->name) != 0)
+		return (broken(a, SBX_E_DECODE));
+	ret_restored->ended = s->ended;
+	return (0);
+}
+
+int
+sb_fork(struct ask *a, const struct sbx_sb_fork *m,
+    void (*fn)(void *arg, const struct ask_created *c), void *arg,
+    size_t *ret_n)
+{
+	struct ask_created c;
+	uint32_t id;
+	size_t n = 0;
+	int error;
+
+	*ret_n = 0;
+	if (a->broken)
+		return (SBX_E_STATE);
+	error = sbx_chan_call(&a->chan, SBX_MSG_SB_FORK, m, NULL,
+	    ASK_SNAPSHOT_MS);
+	id = error == 0 ? a->chan.in->hdr.id : 0;
+	for (;;) {
+		error = list_next(a, error, id, SBX_MSG_SB_CREATED);
+		if (error == SBX_E_NOENT)
+			break;
+		if (error != 0)
+			return (error);
+		if (n == m->count)
+			return (broken(a, SBX_E_LIMIT));
+		error = take_created(&a->chan.in->m.sb_created, &c);
+		if (error != 0)
+			return (broken(a, error));
+		fn(arg, &c);
+		n++;
+		error = sbx_chan_recv(&a->chan, ASK_SNAPSHOT_MS);
+	}
+	if (n != m->count)
+		return (broken(a, SBX_E_DECODE));
+	*ret_n = n;
+	return (0);
+}
+
+static int
+take_snapshot(const struct sbx_snap_item *m, struct ask_snapshot *ret_s)
+{
+	memset(ret_s, 0, sizeof(*ret_s));
+	if (COPY(ret_s->id, m->snapshot) != 0 ||
+	    COPY(ret_s->container, m->container) != 0 ||
+	    COPY(ret_s->name, m->name) != 0 ||
+	    COPY(ret_s->label, m->label) != 0 ||
+	    COPY(ret_s->image, m->image) != 0 || m->method >= SBX_SNAP_MAX)
+		return (SBX_E_DECODE);
+	ret_s->method = m->method;
+	ret_s->files = m->files;
+	ret_s->bytes = m->bytes;
+	ret_s->created_wall_ns = m->created_wall_ns;
+	return (0);
+}
+
+int
+snap_list(struct ask *a, void (*fn)(void *arg, const struct ask_snapshot *s),
+    void *arg)
+{
+	struct ask_snapshot s;
+	uint32_t id;
+	size_t n = 0;
+	int error;
+
+	if (a->broken)
+		return (SBX_E_STATE);
+	error = sbx_chan_call(&a->chan, SBX_MSG_SNAP_LIST,
+	    &(struct sbx_snap_list){ 0 }, NULL, ASK_MS);
+	id = error == 0 ? a->chan.in->hdr.id : 0;
+	for (;;) {
+		error = list_next(a, error, id, SBX_MSG_SNAP_ITEM);
+		if (error == SBX_E_NOENT)
+			return (0);
+		if (error != 0)
+			return (error);
+		if (n++ == SBX_MAX_SNAPSHOTS)
+			return (broken(a, SBX_E_LIMIT));
+		error = take_snapshot(&a->chan.in->m.snap_item, &s);
+		if (error != 0)
+			return (broken(a, error));
+		fn(arg, &s);
+		error = sbx_chan_recv(&a->chan, ASK_MS);
+	}
+}
+
+int
+snap_remove(struct ask *a, const char *ref, char *ret_id, char *ret_name)
+{
+	struct sbx_snap_remove m = { .snapshot = ref };
+	int error;
+
+	error = call(a, SBX_MSG_SNAP_REMOVE, &m, NULL, ASK_MS,
+	    SBX_MSG_SNAP_REMOVED);
+	if (error != 0)
+		return (error);
+	if (sbx_strlcpy(ret_id, a->chan.in->m.snap_removed.snapshot,
+	    SBX_CONTAINER_HEX + 1) != 0 || sbx_strlcpy(ret_name,
+	    a->chan.in->m.snap_removed.name, 65) != 0)
+		return (broken(a, SBX_E_DECODE));
+	return (0);
+}
+
+int
+deps_make(struct ask *a, const struct sbx_deps_make *m,
+    struct ask_deps *ret_deps)
+{
+	const struct sbx_deps_ready *d;
+	int error;
+
+	error = call(a, SBX_MSG_DEPS_MAKE, m, NULL, ASK_SNAPSHOT_MS,
+	    SBX_MSG_DEPS_READY);
+	if (error != 0)
+		return (error);
+	d = &a->chan.in->m.deps_ready;
+	if (COPY(ret_deps->run, d->run) != 0 ||
+	    COPY(ret_deps->snapshot, d->snapshot) != 0 ||
+	    COPY(ret_deps->layer, d->layer) != 0)
+		return (broken(a, SBX_E_DECODE));
+	ret_deps->error = d->error;
+	ret_deps->cached = d->cached != 0;
+	ret_deps->ms = d->ms;
+	ret_deps->files = d->files;
+	ret_deps->bytes = d->bytes;
 	return (0);
 }
 

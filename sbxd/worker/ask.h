@@ -19,6 +19,7 @@
 #include "sbxd/worker/limits.h"
 
 #define ASK_MS 20000	/* the monitor gives up after 15 s, and says so */
+#define ASK_SNAPSHOT_MS 44000	/* a copy of much */
 #define ASK_CREATE_MS 40000	/* a sandbox that starts on a busy machine */
 
 extern const struct sbx_accepts worker_from_monitor;
@@ -59,6 +60,25 @@ struct ask_item {
 struct ask_reaped {
 	char container[17], name[65], reason[128];
 	uint64_t when_wall_ns;
+};
+
+struct ask_snapshot {
+	char id[17], container[17], run[17], name[65], label[65], image[256];
+	uint8_t method;
+	bool live;
+	uint64_t files, bytes, created_wall_ns;	/* UINT64_MAX: not known */
+};
+
+struct ask_restored {
+	char id[17], run[17], name[65];
+	struct sbx_strs ended;	/* borrowed until the next question */
+};
+
+struct ask_deps {
+	char run[17], snapshot[17], layer[96];
+	int32_t error;		/* wait(2) status of the commands */
+	bool cached;
+	uint64_t ms, files, bytes;
 };
 
 /* A run as the monitor knows it. */
@@ -109,6 +129,22 @@ int sb_list(struct ask *a, const char *container,
 /* ret_previous: char[65] */
 int sb_label(struct ask *a, const char *container, const char *label,
     char *ret_previous);
+int sb_snapshot(struct ask *a, const struct sbx_sb_snapshot *m,
+    struct ask_snapshot *ret_snapshot);
+int sb_restore(struct ask *a, const struct sbx_sb_restore *m,
+    struct ask_restored *ret_restored);
+/* Each to fn as it comes; void when this fails. */
+int sb_fork(struct ask *a, const struct sbx_sb_fork *m,
+    void (*fn)(void *arg, const struct ask_created *c), void *arg,
+    size_t *ret_n);
+/* Each to fn; its container is of what it was taken, run is "". */
+int snap_list(struct ask *a,
+    void (*fn)(void *arg, const struct ask_snapshot *s), void *arg);
+/* ret_id: char[13], ret_name: char[65] */
+int snap_remove(struct ask *a, const char *ref, char *ret_id,
+    char *ret_name);
+int deps_make(struct ask *a, const struct sbx_deps_make *m,
+    struct ask_deps *ret_deps);
 /* stdin_fd: borrowed.  ret_run: char[17] */
 int exec_start(struct ask *a, const struct sbx_exec_start *m, int stdin_fd,
     char *ret_run);

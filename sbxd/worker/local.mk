@@ -11,9 +11,11 @@ sbxd_worker_SOURCES = \
 	sbxd/worker/resources.c \
 	sbxd/worker/tool_copy.c sbxd/worker/tool_exec.c \
 	sbxd/worker/tool_lifecycle.c sbxd/worker/tool_output.c \
+	sbxd/worker/tool_snapshot.c \
 	sbxd/front/tools/list.c sbxd/front/tools/schema.h \
 	sbxd/front/tools/tools.h sbxd/front/tools/tools_copy.c \
-	sbxd/front/tools/tools_exec.c sbxd/front/tools/tools_lifecycle.c
+	sbxd/front/tools/tools_exec.c sbxd/front/tools/tools_lifecycle.c \
+	sbxd/front/tools/tools_snapshot.c
 sbxd_worker_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
 sbxd_worker_LDADD = libsbxprivs.a libsbx.a $(JSON_LIBS) $(SECCOMP_LIBS) \
 	$(CAP_LIBS) -lm

@@ -57,14 +57,19 @@ tool_sandbox_initialize(struct call *call)
 	struct sbx_sb_create m = {
 		.image = image != NULL ? image : "",
 		.name = name != NULL ? name : "",
-		.label = label != NULL ? label : "",
+		.label = label != NULL ? label : "", .snapshot = "",
 	};
 	struct ask_created c;
+	struct ask_deps deps;
 	struct result *r = call->res;
+	bool go;
 	int error;
 
 	if (limits_from_args(&call->args, &m, r) != 0)
 		return (0);
+	error = setup_from_args(call, &m, &deps, &go);
+	if (error != 0 || !go)
+		return (error);
 	error = sb_create(call->ask, &m, &c);
 	if (error != 0)
 		return (call_refused(call, error));
@@ -76,6 +81,7 @@ tool_sandbox_initialize(struct call *call)
 	result_str_or_null(r, "image_reason", c.why_image);
 	put_image_config(r, &c);
 	result_str(r, "users", c.own_user ? "own" : "shared");
+	setup_put(r, &deps);
 	result_str(r, "network", c.network ? "on" : "off");
 	result_str_or_null(r, "name", c.name);
 	result_str_or_null(r, "session_label", m.label);
@@ -159,6 +165,7 @@ put_item(struct result *r, const struct ask_item *it)
 		[SBX_SANDBOX_CREATING] = "creating",
 		[SBX_SANDBOX_READY] = "running",
 		[SBX_SANDBOX_STOPPING] = "stopping",
+		[SBX_SANDBOX_FROZEN] = "frozen",
 	};
 
 	result_str(r, "container_id", it->container);
@@ -238,7 +245,8 @@ tool_sandbox_list_containers(struct call *call)
 	list_second(&l);
 	result_close(call->res, ']');
 	result_u64(call->res, "total", n);
-	return (0);
+	error = snapshots_put(call);
+	return (error == 0 ? 0 : call_refused(call, error));
 }
 
 /* What fits a name or id: the first, and some of them for a sentence. */

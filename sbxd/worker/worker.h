@@ -50,8 +50,23 @@ int tool_sandbox_exec_kill(struct call *call);
 int tool_read_output(struct call *call);
 int tool_copy_project(struct call *call);
 int tool_copy_file(struct call *call);
+int tool_sandbox_snapshot(struct call *call);
+int tool_sandbox_restore(struct call *call);
+int tool_sandbox_fork(struct call *call);
+int tool_sandbox_drop_snapshot(struct call *call);
 int resources_read(struct call *call);
 int resources_list(struct call *call);
+
+/* --- tool_snapshot.c ------------------------------------------------------ */
+/* The member `snapshots`.  As the asks of ask.h. */
+int snapshots_put(struct call *call);
+/*
+ * The argument `setup`, if there is one: *ret_go: the layer is there, and m
+ * begins from it; false: the result says why not.  As tool_fn.
+ */
+int setup_from_args(struct call *call, struct sbx_sb_create *m,
+    struct ask_deps *ret_deps, bool *ret_go);
+void setup_put(struct result *r, const struct ask_deps *d); /* `deps` */
 
 /* Milliseconds since the call began, and left of WORKER_CALL_MS. */
 uint32_t call_elapsed_ms(const struct call *call);

@@ -4,7 +4,7 @@
 check_PROGRAMS += tools-dump
 tools_dump_SOURCES = tests/regress/tools_dump.c sbxd/front/tools/list.c \
 	sbxd/front/tools/tools_copy.c sbxd/front/tools/tools_exec.c \
-	sbxd/front/tools/tools_lifecycle.c
+	sbxd/front/tools/tools_lifecycle.c sbxd/front/tools/tools_snapshot.c
 tools_dump_CPPFLAGS = $(AM_CPPFLAGS)
 tools_dump_LDADD = libsbx.a
 TESTS += tests/regress/test_worker.py
@@ -75,8 +75,9 @@ TESTS += tests/regress/test_engine.py tests/regress/test_engine_sandbox.py \
 EXTRA_DIST += tests/regress/test_engine.py \
 	tests/regress/test_images_engine.py tests/regress/test_users.py \
 	tests/regress/test_engine_sandbox.py tests/lib/box.py
-TESTS += tests/regress/test_snapshot_engine.py
-EXTRA_DIST += tests/regress/test_snapshot_engine.py
+TESTS += tests/regress/test_snapshot_engine.py tests/regress/test_snapshot.py
+EXTRA_DIST += tests/regress/test_snapshot_engine.py \
+	tests/regress/test_snapshot.py
 
 # which image a sandbox gets that names none
 TESTS += tests/regress/test_detect.py

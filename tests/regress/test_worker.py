@@ -85,7 +85,40 @@ r = check("a refusal is the error object",
           recommended_next_action="Use host.")
 del m.override["SB_CREATE"]
 
-r = check("list", m.call("sandbox_list_containers"), status="ok", total=5)
+r = check("list", m.call("sandbox_list_containers"), status="ok", total=5,
+          snapshots=[])
+m.snapshots = [dict(snapshot="a" * 12, name="n", label="", container=box,
+                    image="host", method=2, files=3, bytes=4,
+                    created_wall_ns=1700000000123000000)]
+check("list with a snapshot", m.call("sandbox_list_containers"),
+      snapshots=[{"snapshot_id": "a" * 12, "name": "n", "container_id": box,
+                  "session_label": None, "image": "host", "method": "copy",
+                  "files": 3, "bytes": 4,
+                  "created_at": "2023-11-14T22:13:20.123Z"}])
+r = check("snapshot", m.call("sandbox_snapshot", {"container_id": box,
+          "name": "n"}, container=box), status="ok", snapshot_id="a" * 12,
+          name="n", files=None, bytes=7, method="stacked",
+          processes="not part of a snapshot")
+r = check("restore", m.call("sandbox_restore", {"container_id": box,
+          "snapshot": "n", "force": True}, container=box), status="ok",
+          snapshot_id="a" * 12, name="n")
+t.ok(len(r["ended_runs"]) == 1 and m.forced == 1, "restore: what ended", r)
+r = check("fork", m.call("sandbox_fork", {"snapshot": "n", "count": 3,
+          "name": "f"}), status="ok", count=3)
+t.ok([x["name"] for x in r["sandboxes"]] == ["f-1", "f-2", "f-3"],
+     "fork: each", r)
+for x in r["sandboxes"]:
+    del m.boxes[x["container_id"]]
+check("drop", m.call("sandbox_drop_snapshot", {"snapshot": "n"}),
+      status="ok", snapshot_id="a" * 12, name="n", dropped=True)
+r = check("setup", m.call("sandbox_initialize", {"setup": ["a", "b c"]}),
+          status="ok", deps={"layer": "sha256:" + "0" * 64, "cached": True,
+          "seconds": 1.5, "files": 2, "bytes": 3, "run_id": "e" * 16})
+t.ok(m.setup == ["a", "b c"], "setup: the commands as they are", m.setup)
+del m.boxes[r["container_id"]]
+m.snapshots = []
+r = check("list again", m.call("sandbox_list_containers"), status="ok",
+          total=5)
 c = r["containers"][0]
 t.ok(c["container_id"] == box and c["state"] == "running" and
      c["created_at"] == "2023-11-14T22:13:20.123Z" and

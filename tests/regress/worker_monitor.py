@@ -308,6 +308,43 @@ class Monitor:
             self.chan.send("SB_ITEM", m.id, **b)
         self.chan.send("SB_END", m.id, count=len(found))
 
+    def on_snap_list(self, m):
+        for s in getattr(self, "snapshots", []):
+            self.chan.send("SNAP_ITEM", m.id, **s)
+        self.chan.send("SB_END", m.id,
+                       count=len(getattr(self, "snapshots", [])))
+
+    def on_sb_snapshot(self, m):
+        self.need_box(m["container"])
+        self.chan.send("SB_SNAPSHOTTED", m.id, snapshot="a" * 12,
+                       container=m["container"], run=self.hex(16),
+                       name=m["name"] or "snap-x", method=0, live=0, depth=1,
+                       files=(1 << 64) - 1, bytes=7)
+
+    def on_sb_restore(self, m):
+        self.need_box(m["container"])
+        self.forced = m["force"]
+        self.chan.send("SB_RESTORED", m.id, container=m["container"],
+                       run=self.hex(16), snapshot="a" * 12,
+                       name=m["snapshot"], ended=[self.hex(16)])
+
+    def on_sb_fork(self, m):
+        for i in range(m["count"]):
+            self.chan.send("SB_CREATED", m.id, container=self.box(""),
+                           run=self.hex(16), image="host",
+                           name="%s-%d" % (m["name"], i + 1))
+        self.chan.send("SB_END", m.id, count=m["count"])
+
+    def on_snap_remove(self, m):
+        self.chan.send("SNAP_REMOVED", m.id, snapshot="a" * 12,
+                       name=m["snapshot"])
+
+    def on_deps_make(self, m):
+        self.setup = m["commands"]
+        self.chan.send("DEPS_READY", m.id, run="e" * 16, error=0,
+                       snapshot="b" * 12, layer="sha256:" + "0" * 64,
+                       cached=1, ms=1500, files=2, bytes=3)
+
     def on_sb_label(self, m):
         box = self.need_box(m["container"])
         self.chan.send("SB_LABELLED", m.id, previous=box["label"])

@@ -11,7 +11,10 @@ sbx_tool_at(size_t i)
 	if (i < sbx_tools_exec_n)
 		return (&sbx_tools_exec[i]);
 	i -= sbx_tools_exec_n;
-	return (i < sbx_tools_copy_n ? &sbx_tools_copy[i] : NULL);
+	if (i < sbx_tools_copy_n)
+		return (&sbx_tools_copy[i]);
+	i -= sbx_tools_copy_n;
+	return (i < sbx_tools_snapshot_n ? &sbx_tools_snapshot[i] : NULL);
 }
 
 const struct sbx_tool *

@@ -33,7 +33,7 @@
 	"image": {"type": "string"},                                     \
 	"image_digest": {"type": ["string", "null"]},                    \
 	"principal": {"type": "string"},                                 \
-	"state": {"enum": ["creating", "running", "stopping"]},          \
+	"state": {"enum": ["creating", "running", "stopping", "frozen"]},\
 	"network": {"enum": ["off", "on"]},                              \
 	"allow_network": {"type": "boolean"},                            \
 	"jobs": {"type": "integer"},                                     \
@@ -69,8 +69,13 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "/home/sandbox, work in /workspace. It lives until "
 		    "sandbox_stop or the end of the server; what is in it "
 		    "is lost then. Put files into it with copy_project or "
-		    "copy_file. limits says what is enforced.",
+		    "copy_file. limits says what is enforced. setup runs "
+		    "commands in a fresh sandbox of the image and starts "
+		    "from what they left; the same setup again is instant.",
 		.input_schema = SCHEMA_IN(IMAGE_IN "," LIMITS_IN ","
+		    SCHEMA("setup": {"type": "array", "minItems": 1,
+		    "maxItems": 64, "items": {"type": "string"},
+		    "description": "bash, one shell; kept as a layer."}) ","
 		    SCHEMA("name": {"type": "string", "minLength": 1,
 		    "maxLength": 64, "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$",
 		    "description": "To find it again with sandbox_attach."})
@@ -90,6 +95,14 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    {"type": "string"}}}, "required": ["user", "working_dir",
 		    "env", "entrypoint"], "additionalProperties": false},
 		    "users": {"enum": ["own", "shared"]},
+		    "deps": {"type": ["object", "null"], "properties":
+		    {"layer": {"type": "string"},
+		    "cached": {"type": "boolean"},
+		    "seconds": {"type": "number"},
+		    "files": {"type": ["integer", "null"]},
+		    "bytes": {"type": ["integer", "null"]},
+		    "run_id": {"type": "string"}}, "required": ["layer",
+		    "cached", "seconds"], "additionalProperties": false},
 		    "network": {"enum": ["off", "on"]},
 		    "name": {"type": ["string", "null"]},
 		    "session_label": {"type": ["string", "null"]},
@@ -97,8 +110,8 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "warnings": {"type": "array",
 		    "items": {"type": "string"}}) "," LIMITS_OUT,
 		    SCHEMA("container_id", "run_id", "image", "image_digest",
-		    "image_reason", "image_config", "users", "network", "name",
-		    "ttl_seconds", "limits", "warnings")),
+		    "image_reason", "image_config", "users", "deps",
+		    "network", "name", "ttl_seconds", "limits", "warnings")),
 		.hints = 0,
 		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |
 		    SBX_PROFILE_ISSUE,
@@ -158,7 +171,8 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "network, limits, live jobs, age and idle time. "
 		    "has_baseline: a project was copied in, and sandbox_stop "
 		    "guards work done since. reaped: those that ended by "
-		    "time since the last list; reap_held: why one did not.",
+		    "time since the last list; reap_held: why one did not. "
+		    "snapshots: those that you took.",
 		.input_schema = SCHEMA_IN("", ""),
 		.output_schema = SCHEMA_OUT(SCHEMA("ok"),
 		    "\"containers\":{\"type\":\"array\",\"items\":{"
@@ -173,8 +187,21 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "when": {"type": "string"}},
 		    "required": ["container_id", "name", "reason", "when"],
 		    "additionalProperties": false}},
-		    "total": {"type": "integer"}),
-		    SCHEMA("containers", "reaped", "total")),
+		    "total": {"type": "integer"},
+		    "snapshots": {"type": "array", "items":
+		    {"type": "object", "properties": {
+		    "snapshot_id": {"type": "string"},
+		    "name": {"type": "string"},
+		    "session_label": {"type": ["string", "null"]},
+		    "container_id": {"type": "string"},
+		    "image": {"type": "string"},
+		    "method": {"type": "string"},
+		    "files": {"type": ["integer", "null"]},
+		    "bytes": {"type": ["integer", "null"]},
+		    "created_at": {"type": "string"}},
+		    "required": ["snapshot_id", "name", "container_id"],
+		    "additionalProperties": false}}),
+		    SCHEMA("containers", "reaped", "total", "snapshots")),
 		.hints = SBX_TOOL_READ_ONLY | SBX_TOOL_IDEMPOTENT,
 		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |
 		    SBX_PROFILE_ISSUE,

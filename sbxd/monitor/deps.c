@@ -1,0 +1,435 @@
+#include "sbxd/monitor/monitor.h"
+
+#include "common/base/image.h"
+#include "common/base/sha256.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * Dependency layers: what a list of commands makes of an image.  They run here,
+ * not by a worker's hand, in a fresh sandbox that no principal can name, so
+ * that nothing else is in the layer; its name is a digest over image, commands
+ * and what came of them.  A layer is kept for its principal: nobody learns by
+ * its age what somebody else installs, or shares files with him.
+ */
+
+#define LISTING_NAME "sbx-deps 1"
+
+/*
+ * As a worker runs commands, in one shell; what went wrong is said at the end
+ * of stderr, whichever way the shell ends.
+ */
+static const char script[] =
+    "sbx_n=0; trap 'sbx_s=$?; [ $sbx_s = 0 ] || printf \"setup: command %d "
+    "of %d ended with status %d: %s\\n\" $sbx_n $# $sbx_s \"${!sbx_n}\" >&2' "
+    "EXIT; for sbx_c in \"$@\"; do sbx_n=$((sbx_n + 1)); eval \"$sbx_c\"; "
+    "case $? in 0) ;; *) exit ;; esac; done";
+
+static void
+deps_free(struct monitor *m, struct deps *d)
+{
+	struct snapshot *s = snapshot_find(m, d->snapshot);
+
+	if (s != NULL)
+		snapshot_drop(m, s);
+	TAILQ_REMOVE(&m->deps, d, link);
+	free(d->commands);
+	free(d);
+}
+
+static struct deps *
+deps_of(struct monitor *m, const struct sandbox *sb)
+{
+	struct deps *d;
+
+	TAILQ_FOREACH(d, &m->deps, link)
+		if (strcmp(d->container, sb->id) == 0)
+			return (d);
+	return (NULL);
+}
+
+struct deps *
+deps_find(struct monitor *m, const struct principal *who, const char *image,
+    const struct sbx_strs *commands)
+{
+	struct deps *d;
+
+	TAILQ_FOREACH(d, &m->deps, link)
+		if (d->who == who && d->asker == 0 &&
+		    strcmp(d->image, image) == 0 &&
+		    d->len == commands->len &&
+		    memcmp(d->commands, commands->data, d->len) == 0)
+			return (d);
+	return (NULL);
+}
+
+void
+deps_drop_principal(struct monitor *m, const struct principal *p)
+{
+	struct deps *d, *next;
+
+	for (d = TAILQ_FIRST(&m->deps); d != NULL; d = next) {
+		next = TAILQ_NEXT(d, link);
+		if (d->who == p)
+			deps_free(m, d);
+	}
+}
+
+/* --- answers ------------------------------------------------------------- */
+
+static void
+answer(struct worker *w, const struct deps *d, bool cached, int32_t error)
+{
+	(void)sbx_send_deps_ready(w->peer, w->ask.id,
+	    &(struct sbx_deps_ready){ .run = d->run, .error = error,
+	    .snapshot = d->ready ? d->snapshot : "", .layer = d->layer,
+	    .cached = cached, .ms = d->ms, .files = d->files,
+	    .bytes = d->bytes }, NULL);
+	ask_done(w);
+}
+
+/* Those who wait for this one, until there is none. */
+static struct worker *
+waiting(struct monitor *m, const struct deps *d)
+{
+	return (ask_of_sandbox(m, SBX_MSG_DEPS_MAKE, d->container));
+}
+
+/* error: of the commands, 0: something else, by reason.  Nothing is kept. */
+static void
+fail(struct monitor *m, struct deps *d, int32_t error, const char *reason)
+{
+	struct sandbox *sb = sandbox_find(m, d->container);
+	struct worker *w;
+
+	d->failed = true;
+	if (sb != NULL && sb->sent)
+		sandbox_stop(m, sb, "its setup failed");
+	while ((w = waiting(m, d)) != NULL) {
+		w->ask.container[0] = '\0';
+		if (error != 0)
+			answer(w, d, false, error);
+		else
+			ask_refuse(w, "setup_failed", "", "the dependency "
+			    "layer could not be made: %s", reason);
+	}
+	deps_free(m, d);
+}
+
+/* --- making one ------------------------------------------------------------ */
+
+/* Room for one more: the oldest that is whole goes. */
+static bool
+make_room(struct monitor *m, const struct principal *who)
+{
+	struct deps *d, *old = NULL, *own_old = NULL;
+	unsigned all = 0, own = 0;
+
+	TAILQ_FOREACH(d, &m->deps, link) {	/* newest first */
+		all++;
+		own += d->who == who;
+		if (d->ready)
+			old = d;
+		if (d->ready && d->who == who)
+			own_old = d;
+	}
+	if (own >= SBX_MAX_SETUPS_PRINCIPAL)
+		old = own_old;
+	else if (all < SBX_MAX_SETUPS)
+		return (true);
+	if (old != NULL)
+		deps_free(m, old);
+	return (old != NULL);
+}
+
+/* For the journal, cut. */
+static const char *
+shown(const struct deps *d, struct sbx_buf *b)
+{
+	const struct sbx_strs commands = { d->commands, d->count, d->len };
+
+	run_show_argv(b, &commands);
+	return (b->data != NULL ? b->data : "");
+}
+
+static void
+recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
+    const char *why)
+{
+	struct sandbox *sb = sandbox_find(m, w->ask.container);
+	struct deps *d = sb != NULL ? deps_of(m, sb) : NULL;
+
+	if (in != NULL && in->m.journal_done.seq == 0)
+		why = in->m.journal_done.reason;
+	else if (in != NULL)
+		why = NULL;
+	if (d == NULL) {
+		ask_refuse(w, "setup_failed", "", "its sandbox ended");
+		return;
+	}
+	if (why == NULL && !sandbox_send_create(m, sb, ""))
+		why = "the engine is not there";
+	if (why != NULL) {
+		sandbox_free(m, sb);	/* fails what waits for it */
+		return;
+	}
+	sb->maker = NULL;	/* it goes on when its call does not wait */
+	w->ask.deadline_ns = sbx_mono_ns() + DEPS_WAIT_S * S_NS;
+}
+
+/* In its fresh sandbox; refuses w's ask when there can be none. */
+static void
+begin(struct monitor *m, struct worker *w, struct deps *d)
+{
+	const struct sbx_sb_create none = { .image = d->image };
+	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct limits limits;
+	struct sandbox *sb;
+	const char *code;
+	char text[256];
+
+	sbx_buf_init(&b, 1024);
+	if (m->nsandboxes >= SBX_MAX_SANDBOXES || !make_room(m, w->who)) {
+		deps_free(m, d);
+		ask_refuse(w, "busy", "Retry when one has ended.", "there are "
+		    "as many sandboxes or setups under way as there may be");
+		return;
+	}
+	if (limits_resolve(m, &none, &limits, &code, text,
+	    sizeof(text)) != NULL) {
+		deps_free(m, d);
+		ask_refuse(w, code, "", "%s", text);
+		return;
+	}
+	sb = sandbox_new(m, w, d->image, "", "");
+	sb->hidden = true;
+	sb->limits = limits;
+	memcpy(d->container, sb->id, sizeof(d->container));
+	memcpy(w->ask.container, sb->id, sizeof(sb->id));
+	journal_cross(m, w, recorded, &(struct record){
+	    .op = "sandbox_create", .phase = "start", .who = sb->who,
+	    .container = sb->id }, "tool", w->call->tool, "image", sb->image,
+	    "setup", shown(d, &b), NULL);
+}
+
+/* The image is known now, and so whether the layer is. */
+void
+deps_image(struct monitor *m, struct worker *w, const char *image,
+    const char *why)
+{
+	struct deps *d, *old;
+
+	TAILQ_FOREACH(d, &m->deps, link)
+		if (d->asker == w->id)
+			break;
+	if (d == NULL || !sbx_image_is_wanted(image)) {
+		if (d != NULL)
+			deps_free(m, d);
+		ask_refuse(w, "unknown_image", "", "an image is 'host', a "
+		    "name of 'sbx image list', or 12 and more digits of a "
+		    "digest");
+		return;
+	}
+	d->asker = 0;
+	old = deps_find(m, w->who, image, &(struct sbx_strs){ d->commands,
+	    d->count, d->len });
+	(void)sbx_strlcpy(d->image, image, sizeof(d->image));
+	(void)sbx_strlcpy(d->why, why, sizeof(d->why));
+	if (old == NULL) {
+		begin(m, w, d);
+		return;
+	}
+	deps_free(m, d);
+	if (old->ready)
+		answer(w, old, true, 0);
+	else	/* with whoever waits for it */
+		memcpy(w->ask.container, old->container,
+		    sizeof(old->container));
+}
+
+/*
+ * Safe for a hostile worker: the commands are data for a program in a sandbox
+ * that holds nothing, and what comes of them is its principal's alone.
+ */
+void
+deps_make(struct monitor *m, struct worker *w, const struct sbx_deps_make *q)
+{
+	struct deps *d;
+
+	if (q->commands.count == 0) {
+		ask_refuse(w, "bad_argument", "", "there is no command");
+		return;
+	}
+	d = sbx_xcalloc(1, sizeof(*d));
+	d->who = w->who;
+	d->maker = w->call;
+	d->asker = w->id;
+	d->count = q->commands.count;
+	d->len = q->commands.len;
+	d->commands = sbx_xcalloc(1, d->len);
+	memcpy(d->commands, q->commands.data, d->len);
+	d->began_ns = sbx_mono_ns();
+	TAILQ_INSERT_HEAD(&m->deps, d, link);
+	detect_create(m, w, &(struct sbx_sb_create){ .image = q->image,
+	    .name = "", .label = "", .snapshot = "" });
+}
+
+static int
+send_exec(struct monitor *m, const struct deps *d)
+{
+	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
+	struct sbx_engine_exec msg = { .container = d->container,
+		.run = d->run, .cwd = "/workspace" };
+	const struct sbx_strs commands = { d->commands, d->count, d->len };
+	struct sbx_buf SBX_CLEANUP_BUF b;
+	int SBX_CLEANUP(fd) in = -1;
+	const char *s = NULL;
+	int r;
+
+	sbx_buf_init(&b, SBX_MAX_COMMANDS + sizeof(script) + 32);
+	r = sbx_memfd_sealed("stdin", "", 0, &in);
+	if (r == 0)
+		r = sbx_strs_add(&msg.argv, &b, "bash");
+	if (r == 0)
+		r = sbx_strs_add(&msg.argv, &b, "-c");
+	if (r == 0)
+		r = sbx_strs_add(&msg.argv, &b, script);
+	if (r == 0)
+		r = sbx_strs_add(&msg.argv, &b, "bash");
+	while (r == 0 && (s = sbx_strs_next(&commands, s)) != NULL)
+		r = sbx_strs_add(&msg.argv, &b, s);
+	msg.argv.data = b.data;
+	if (r == 0 && engine != NULL)
+		return (sbx_send_engine_exec(engine, ++m->next_id, &msg, &in));
+	return (r != 0 ? r : SBX_E_CLOSED);
+}
+
+/* Its sandbox stands: the commands, by ourselves. */
+void
+deps_sandbox_ready(struct monitor *m, struct sandbox *sb)
+{
+	struct deps *d = deps_of(m, sb);
+	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct run *r;
+
+	sbx_buf_init(&b, 1024);
+	if (d == NULL || (r = run_new(m, sb->who, sb->id,
+	    "sandbox_initialize")) == NULL) {
+		sandbox_stop(m, sb, "nobody waits for it");
+		return;
+	}
+	r->background = true;
+	r->timeout_ms = SBX_SETUP_S * 1000;
+	memcpy(d->run, r->id, sizeof(d->run));
+	(void)sbx_strlcpy(d->digest, sb->digest, sizeof(d->digest));
+	journal_add(m, &(struct record){ .op = "exec", .phase = "start",
+	    .who = r->who, .container = r->container, .run = r->id }, "tool",
+	    r->tool, "argv", shown(d, &b), NULL);
+	sb->live_runs++;
+	if (send_exec(m, d) != 0) {
+		run_free(m, r);
+		sb->live_runs--;
+		fail(m, d, 0, "the engine did not take the commands");
+	}
+}
+
+/* The commands have ended. */
+void
+deps_run_ended(struct monitor *m, struct sandbox *sb)
+{
+	struct deps *d = deps_of(m, sb);
+	const struct run *r = d != NULL ? run_find(m, d->run) : NULL;
+	struct snapshot *s;
+
+	if (d == NULL || d->take_id != 0 || d->failed)
+		return;
+	if (r == NULL)
+		fail(m, d, 0, "the commands could not be started");
+	else if (r->why == SBX_EXIT_TIMEOUT)
+		fail(m, d, 0, "the commands took longer than 15 minutes");
+	else if (r->why != SBX_EXIT_EXITED || r->status != 0)
+		fail(m, d, r->status != 0 ? r->status : SIGKILL, "");
+	else if ((s = snapshot_begin(m, sb, true, true, &d->take_id)) == NULL)
+		fail(m, d, 0, "the engine is not there");
+	else {
+		memcpy(d->snapshot, s->id, sizeof(d->snapshot));
+		memcpy(s->why_image, d->why, sizeof(s->why_image));
+		sb->asked_stop = true;
+	}
+}
+
+/* Before its layer was asked for that is the end of it. */
+void
+deps_sandbox_gone(struct monitor *m, struct sandbox *sb)
+{
+	struct deps *d = deps_of(m, sb);
+
+	if (d != NULL && d->take_id == 0 && !d->failed)
+		fail(m, d, 0, "its sandbox ended");
+}
+
+/* What the layer is called. */
+static void
+name_layer(struct deps *d, const char *listing)
+{
+	char hex[SBX_SHA256_HEX + 1];
+	struct sbx_sha256 sha;
+	const char *image = d->digest[0] != '\0' ? d->digest : d->image;
+
+	sbx_sha256_init(&sha);
+	sbx_sha256_add(&sha, LISTING_NAME, sizeof(LISTING_NAME));
+	sbx_sha256_add(&sha, image, strlen(image) + 1);
+	sbx_sha256_add(&sha, d->commands, d->len);
+	sbx_sha256_add(&sha, listing, strlen(listing) + 1);
+	sbx_sha256_end(&sha, hex);
+	(void)snprintf(d->layer, sizeof(d->layer), "sha256:%s", hex);
+}
+
+/* true: it was for one of these. */
+bool
+deps_taken(struct monitor *m, struct sbx_in *in)
+{
+	const struct sbx_snap_taken *q = &in->m.snap_taken;
+	struct worker *w;
+	struct deps *d;
+
+	TAILQ_FOREACH(d, &m->deps, link)
+		if (d->take_id != 0 && d->take_id == in->hdr.id)
+			break;
+	if (d == NULL)
+		return (false);
+	if (q->error != 0) {
+		fail(m, d, 0, q->reason);
+		return (true);
+	}
+	name_layer(d, q->digest);
+	d->ready = true;
+	d->take_id = 0;
+	d->files = q->files;
+	d->bytes = q->bytes;
+	d->ms = (sbx_mono_ns() - d->began_ns) / MS_NS;
+	while ((w = waiting(m, d)) != NULL)
+		answer(w, d, false, 0);
+	d->container[0] = '\0';
+	return (true);
+}
+
+/* undo: whoever began it does not want it any more. */
+void
+deps_call_ended(struct monitor *m, const struct call *c, bool undo)
+{
+	struct deps *d, *next;
+
+	for (d = TAILQ_FIRST(&m->deps); d != NULL; d = next) {
+		next = TAILQ_NEXT(d, link);
+		if (d->maker != c)
+			continue;
+		d->maker = NULL;
+		if (d->asker != 0)	/* its image was still looked for */
+			deps_free(m, d);
+		else if (undo && !d->ready && waiting(m, d) == NULL)
+			fail(m, d, 0, "its call did not complete");
+	}
+}
