@@ -83,6 +83,10 @@ EXTRA_DIST += tests/regress/test_snapshot_engine.py \
 TESTS += tests/regress/test_detect.py
 EXTRA_DIST += tests/regress/test_detect.py
 
+# contrib/images
+TESTS += tests/regress/test_images_build.sh
+EXTRA_DIST += tests/regress/test_images_build.sh contrib/images contrib/lib.sh
+
 # the recorder, with the test as its monitor and engine
 check_PROGRAMS += test_recorder
 TESTS += test_recorder
