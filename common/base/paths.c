@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <dirent.h>
+#include <errno.h>
+#include <unistd.h>
 
 /* dst = base + suffix; base must be absolute, so that a daemon and its
  * command line mean the same place from every working directory */
@@ -133,4 +136,38 @@ sbx_copy_root_open(const char *dir, const char *home, int *ret_fd,
 		    "directory with --copy-root", dir));
 	*ret_fd = sbx_steal_fd(&fd);
 	return (0);
+}
+
+static int
+remove_children(int dir)
+{
+	DIR *d = fdopendir(dir);
+	struct dirent *e;
+	int r = 0;
+
+	if (d == NULL) {
+		(void)close(dir);
+		return (-1);
+	}
+	while (r == 0 && (e = readdir(d)) != NULL)
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			r = sbx_remove_at(dirfd(d), e->d_name);
+	(void)closedir(d);
+	return (r);
+}
+
+int
+sbx_remove_at(int dir, const char *name)
+{
+	int sub;
+
+	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
+		return (0);
+	if (errno != EISDIR && errno != EPERM)
+		return (-1);
+	sub = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+	    O_CLOEXEC);
+	if (sub == -1 || remove_children(sub) == -1)
+		return (-1);
+	return (unlinkat(dir, name, AT_REMOVEDIR));
 }

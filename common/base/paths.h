@@ -39,4 +39,12 @@ int sbx_paths_get(uid_t uid, char *(*env)(const char *),
 int sbx_copy_root_open(const char *dir, const char *home, int *ret_fd,
     struct sbx_err *err);
 
+/*
+ * Delete name below dir, a directory with all that is in it.  Follows no link.
+ * Deep trees cost a descriptor a level; for those of guests, which are as deep
+ * as they like, see sbxd/engine/scratch.c.
+ * 0, also when there is none; -1 with errno.
+ */
+int sbx_remove_at(int dir, const char *name);
+
 #endif

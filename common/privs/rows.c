@@ -23,6 +23,8 @@
 /* Descriptors in flight are counted per uid against the sender's own limit, so
  * whoever passes one stays above what a sandbox may have (SBX_NOFILE_GAP). */
 #define NOFILE_SUITE 4096
+/* Of zstd and xz, which may ask for as much as the archive says. */
+#define DATA_IMAGE (1024ULL << 20)
 #define DATA_WORKER (512ULL << 20) /* arguments, JSON tree, result, slack */
 
 /* Every caged process: memory, clocks, its channel, its end. */
@@ -143,6 +145,22 @@ static const struct sbx_privs_call calls_recorder[] = {
 	{ "renameat2", "marks a run as ended" },
 	{ "splice", "from a pipe to a file, so that a kill loses nothing" },
 	{ "unlinkat", "evicts old segments and runs" },
+	{ NULL }
+};
+
+/* What an image is made of; Landlock keeps it to its two directories. */
+static const struct sbx_privs_call calls_image[] = {
+	{ "copy_file_range", "from a tree of the host" },
+	{ "faccessat2", NULL },
+	{ "fchmod", NULL },
+	{ "fchmodat", NULL },
+	{ "ftruncate", NULL },
+	{ "linkat", "a hard link within the image" },
+	{ "mkdirat", NULL },
+	{ "pwrite64", NULL },
+	{ "symlinkat", NULL },
+	{ "unlinkat", "what a later layer hides" },
+	{ "utimensat", NULL },
 	{ NULL }
 };
 
@@ -299,6 +317,9 @@ const struct sbx_privs_call sbx_privs_denied[] = {
 	    LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | \
 	    LANDLOCK_ACCESS_FS_TRUNCATE)
 
+#define RIGHTS_IMAGE \
+	(RIGHTS_STORE | LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REFER)
+
 #define CAGED (SBX_ROW_ALLOW | SBX_ROW_LANDLOCK)
 
 static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
@@ -430,6 +451,14 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 		    SBX_ROW_CAPS,
 		.nofile = NOFILE_SUITE, .nproc = RLIM_INFINITY,
 		.data = RLIM_INFINITY,
+	},
+	[SBX_PROC_IMAGE] = {
+		.why = "unpacks what somebody else packed, into one directory",
+		.user = "sbxd", .flags = CAGED | SBX_ROW_DIES,
+		.dirs = { { "staging", RIGHTS_IMAGE },
+		    { "source", RIGHTS_READ } },
+		.calls = { calls_image, calls_dir_read, calls_base },
+		.nofile = NOFILE_SUITE, .nproc = 0, .data = DATA_IMAGE,
 	},
 };
 

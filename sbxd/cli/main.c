@@ -38,6 +38,9 @@ static const struct command {
 	{ "stop", cmd_stop, "[-f] SANDBOX ...", "stop sandboxes" },
 	{ "clean", cmd_clean, "[-f]",
 	    "remove what dead suites left; -f: stop all sandboxes first" },
+	{ "image", cmd_image, "import [--name NAME]... SOURCE | list [--json] | "
+	    "inspect IMAGE | name NAME IMAGE | rm IMAGE",
+	    "keep the images that sandboxes are made of" },
 	{ "journal", cmd_journal_slot, "tail|show|verify [OPTION ...]",
 	    "read and verify the audit journal" },
 	{ "doctor", cmd_doctor, "[--json]", "check what this machine lacks" },

@@ -12,6 +12,7 @@ declare -A may=(
 	[sbx-proxy]="seccomp cap event_core ssl crypto json-c"
 	[sbxd-worker]="seccomp cap json-c"
 	[sbxd-front]="seccomp cap event_core event_extra json-c"
+	[sbxd-image]="seccomp cap archive crypto json-c"
 	[sbxd-copyin]="seccomp cap archive"
 	[sbx-init]=""
 	[sbx-privs]="seccomp cap"
