@@ -435,6 +435,46 @@ match_prefix(int store, const char *digits, char *ret_hex)
 	return (n);
 }
 
+/* Does the image come from what has this digest where it was made? */
+static bool
+is_source(int store, const char *hex, const char *digits)
+{
+	struct sbx_image_config config = { 0 };
+	int SBX_CLEANUP(fd) dir = openat(store, hex, O_RDONLY | O_DIRECTORY |
+	    O_NOFOLLOW | O_CLOEXEC);
+	bool same;
+
+	same = dir != -1 && sbx_image_config_read(dir, &config, NULL) == 0 &&
+	    strncmp(config.source_digest, SBX_IMAGE_ALGORITHM,
+	    strlen(SBX_IMAGE_ALGORITHM)) == 0 && strcmp(config.source_digest +
+	    strlen(SBX_IMAGE_ALGORITHM), digits) == 0;
+	sbx_image_config_clear(&config);
+	return (same);
+}
+
+/* The same for the digest that others know it by, whole. */
+static int
+match_source(int store, const char *digits, char *ret_hex)
+{
+	int fd = openat(store, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd == -1 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	int n = 0;
+
+	if (d == NULL)
+		sbx_close(&fd);
+	while (d != NULL && n < 2 && (e = readdir(d)) != NULL)
+		if (sbx_is_hex(e->d_name, SBX_IMAGE_HEX) &&
+		    is_source(store, e->d_name, digits)) {
+			(void)sbx_strlcpy(ret_hex, e->d_name,
+			    SBX_IMAGE_HEX + 1);
+			n++;
+		}
+	if (d != NULL)
+		(void)closedir(d);
+	return (n);
+}
+
 static int
 unknown(const struct sbx_image_names *names, const char *wanted,
     struct sbx_err *err)
@@ -469,9 +509,11 @@ sbx_image_resolve(int store, const char *wanted,
 		digits += skip;
 	if (is_prefix(digits)) {
 		n = match_prefix(store, digits, ret_hex);
+		if (n == 0 && strlen(digits) == SBX_IMAGE_HEX)
+			n = match_source(store, digits, ret_hex);
 		r = n == 1 ? 0 : n == 0 ? unknown(&names, wanted, err) :
-		    sbx_err_set(err, SBX_E_EXISTS, "several images begin with "
-		    "%s: give more digits", digits);
+		    sbx_err_set(err, SBX_E_EXISTS, "several images are meant "
+		    "by %s: give more digits, or a name", digits);
 	} else if (r == 0) {
 		digest = sbx_image_names_find(&names, wanted);
 		r = digest == NULL ? unknown(&names, wanted, err) :

@@ -114,7 +114,8 @@ int sbx_image_config_read(int dir, struct sbx_image_config *ret,
     struct sbx_err *err);
 /*
  * Which image of the store is meant by a name, by a digest with or without
- * "sha256:", or by 12 and more first digits of one?  Not for "host".
+ * "sha256:", or by 12 and more first digits of one?  Not for "host".  All 64
+ * digits may also be those of source_digest: a manifest's, an image id's.
  * 0 with the 64 digits in ret_hex; SBX_E_NOENT, whose sentence names the
  * images that exist; SBX_E_EXISTS for a prefix of several; and as above.
  */

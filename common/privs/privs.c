@@ -251,14 +251,20 @@ drop_bounding(const struct sbx_privs_row *row, struct sbx_err *err)
 }
 
 static int
-drop_ids(const struct ids *ids, struct sbx_err *err)
+drop_ids(const struct sbx_privs_row *row, const struct ids *ids,
+    struct sbx_err *err)
 {
+	/* All stay permitted, none effective; set_caps() leaves the row's. */
+	if (row->caps != 0 && prctl(PR_SET_KEEPCAPS, 1) < 0)
+		return (sbx_err_sys(err, "prctl: PR_SET_KEEPCAPS"));
 	if (setgroups(1, &ids->gid) < 0)
 		return (sbx_err_sys(err, "setgroups: %u", ids->gid));
 	if (setresgid(ids->gid, ids->gid, ids->gid) < 0)
 		return (sbx_err_sys(err, "setresgid: %u", ids->gid));
 	if (setresuid(ids->uid, ids->uid, ids->uid) < 0)
 		return (sbx_err_sys(err, "setresuid: %u", ids->uid));
+	if (row->caps != 0 && prctl(PR_SET_KEEPCAPS, 0) < 0)
+		return (sbx_err_sys(err, "prctl: PR_SET_KEEPCAPS"));
 	return (0);
 }
 
@@ -348,7 +354,7 @@ drop_power(const struct sbx_privs_row *row, const struct ids *ids,
 	    geteuid() != 0 && prctl(PR_CAPBSET_READ, CAP_SETUID) == 0);
 	if (!(row->flags & SBX_ROW_CAPS) && (r = drop_bounding(row, err)) < 0)
 		return (r);
-	if (ids->change && (r = drop_ids(ids, err)) < 0)
+	if (ids->change && (r = drop_ids(row, ids, err)) < 0)
 		return (r);
 	if (geteuid() != 0 && (r = try_regain(err)) < 0)
 		return (r);

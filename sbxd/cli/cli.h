@@ -60,7 +60,7 @@ int cli_find(const struct cli *cli, const char *who, struct client *ret_c,
 
 /* What of the suite's channels this program takes (sbx -P). */
 struct sbx_accepts;
-extern const struct sbx_accepts cli_from_monitor;
+extern const struct sbx_accepts cli_from_monitor, cli_from_image;
 /* Remove what is below dir, links not followed, not across a mount. */
 void cli_empty_dir(const char *dir);
 /* Print "sbx: sentence" and return status. */

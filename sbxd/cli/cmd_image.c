@@ -2,6 +2,7 @@
 #include "sbxd/cli/cli.h"
 
 #include "common/base/image.h"
+#include "common/proto/accepts.h"
 #include "common/proto/wire.h"
 
 #include <dirent.h>
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -20,6 +22,10 @@
 #define MAX_NAMES 16
 #define IMPORT_MS 3600000	/* of one import */
 #define STAGING "tmp."
+
+static const uint16_t image_types[] = { SBX_MSG_IMAGE_DONE, 0 };
+const struct sbx_accepts cli_from_image = { SBX_PROC_CLI, SBX_PROC_IMAGE,
+	image_types };
 
 /* An open store. */
 struct store {
@@ -107,7 +113,11 @@ store_write_names(struct store *s, struct sbx_err *err)
 	if ((r = sbx_image_names_print(&s->names, &b)) != 0)
 		return (sbx_err_set(err, r, "the store has no room for more "
 		    "names"));
-	fd = openat(s->dir, "names.new", O_WRONLY | O_CREAT | O_TRUNC |
+	/* The directory is another user's when root calls: what lies there,
+	 * a hard link to a file of root's for one, is not written to. */
+	if (unlinkat(s->dir, "names.new", 0) == -1 && errno != ENOENT)
+		return (sbx_err_sys(err, "the names of the store"));
+	fd = openat(s->dir, "names.new", O_WRONLY | O_CREAT | O_EXCL |
 	    O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd == -1 || (geteuid() == 0 && fchown(fd, s->uid, s->gid) == -1) ||
 	    sbx_write_all(fd, b.data != NULL ? b.data : "", b.len) != 0 ||
@@ -190,13 +200,32 @@ exec_importer(const struct cli *cli, int channel)
 	_exit(127);
 }
 
+/* It ended, or broke the protocol: what is known of it. */
+static int
+no_end(int r, pid_t pid, pid_t *ret_pid, struct sbx_err *err)
+{
+	int status = 0;
+
+	if (r == SBX_E_CLOSED && waitpid(pid, &status, 0) == pid) {
+		*ret_pid = -1;
+		if (WIFSIGNALED(status))
+			return (sbx_err_set(err, r, "sbxd-image was killed by "
+			    "signal %d%s", WTERMSIG(status), WTERMSIG(status)
+			    == SIGSYS ? ": it called what its cage forbids" :
+			    ""));
+	}
+	return (sbx_err_set(err, r != 0 ? r : SBX_E_STATE, "sbxd-image did "
+	    "not come to an end; what it said is above"));
+}
+
 /* Let the caged program make it.  c: its channel, cleared by the caller. */
 static int
 run_importer(const struct cli *cli, const struct import *im,
     const char *source, struct sbx_chan *c, pid_t *ret_pid,
     struct sbx_err *err)
 {
-	struct sbx_image_start m = { .source = source };
+	struct sbx_image_start m;
+	char shown[1024];
 	const int fds[] = { im->staging_fd, im->source };
 	int pair[2], r;
 	pid_t pid;
@@ -207,13 +236,15 @@ run_importer(const struct cli *cli, const struct import *im,
 		exec_importer(cli, pair[1]);
 	sbx_close(&pair[1]);
 	*ret_pid = pid;
+	/* it is a line of a file later */
+	m = (struct sbx_image_start){ .source = sbx_vis(shown, sizeof(shown),
+	    source, strlen(source)) };
 	sbx_chan_init(c, pair[0], SBX_PROC_CLI, SBX_PROC_IMAGE);
 	r = sbx_chan_send(c, SBX_MSG_IMAGE_START, 0, &m, fds, 10000);
 	if (r == 0)
 		r = sbx_chan_recv(c, IMPORT_MS);
-	if (r != 0 || c->in->hdr.type != SBX_MSG_IMAGE_DONE)
-		return (sbx_err_set(err, r != 0 ? r : SBX_E_STATE, "sbxd-image "
-		    "did not come to an end; what it said is above"));
+	if (r != 0 || !sbx_accepts(&cli_from_image, c->in->hdr.type))
+		return (no_end(r, pid, ret_pid, err));
 	if (c->in->m.image_done.error != 0)
 		return (sbx_err_set(err, SBX_E_POLICY, "the image is refused: "
 		    "%.200s", c->in->m.image_done.reason));
@@ -224,6 +255,13 @@ run_importer(const struct cli *cli, const struct import *im,
 static int
 make_staging(struct store *s, struct import *im, struct sbx_err *err)
 {
+	int SBX_CLEANUP(fd) lock = -1;
+	int r;
+
+	/* held meanwhile: another import would collect what is not locked */
+	if ((r = store_lock(s, &lock, err)) != 0)
+		return (r);
+	collect(s);
 	(void)snprintf(im->staging, sizeof(im->staging), STAGING);
 	sbx_random_hex(im->staging + strlen(im->staging), 8);
 	if (mkdirat(s->dir, im->staging, 0700) == -1 || (im->staging_fd =
@@ -288,7 +326,6 @@ import_into(const struct cli *cli, struct store *s, struct import *im,
 	pid_t pid = -1;
 	int r;
 
-	collect(s);
 	if ((r = make_staging(s, im, err)) == 0)
 		r = run_importer(cli, im, source, &c, &pid, err);
 	if (r == 0)

@@ -172,7 +172,7 @@ main(int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' }, { 0 } };
 	static const struct sbx_accepts *const lists[] = { &cli_from_monitor,
-		NULL };
+		&cli_from_image, NULL };
 	static struct cli cli = { .slot = -1 };
 	struct sbx_err err;
 	uint64_t v;

@@ -109,6 +109,21 @@ seen_add(struct seen *s, const char *path)
 	}
 }
 
+/* With the directories it lies in, which this layer has thereby, too. */
+static void
+seen_add_all(struct seen *s, const char *path)
+{
+	char part[PATH_BYTES];
+
+	for (size_t n = 0; path[n] != '\0'; ) {
+		n += path[n] == '/';
+		n += strcspn(path + n, "/");
+		memcpy(part, path, n);
+		part[n] = '\0';
+		seen_add(s, part);
+	}
+}
+
 static bool
 seen_has(const struct seen *s, const char *path)
 {
@@ -184,10 +199,10 @@ make_parents(struct importer *im, const char *path)
 		sbx_close(&dir);
 		dir = open_below(im->rootfs, part, O_PATH | O_DIRECTORY);
 		if (dir == -1 && errno == ENOENT &&
-		    mkdirat(im->rootfs, part, 0755) == 0) {
+		    mkdirat(im->rootfs, part, 0700) == 0 &&
+		    /* whatever the umask is */
+		    fchmodat(im->rootfs, part, 0755, 0) == 0) {
 			im->entries++;
-			if (im->layered)
-				seen_add(&im->seen, part);
 			dir = open_below(im->rootfs, part,
 			    O_PATH | O_DIRECTORY);
 		}
@@ -265,12 +280,14 @@ make_file(struct importer *im, const struct entry *e, const char *name)
 {
 	const struct timespec times[2] = { e->mtime, e->mtime };
 	int SBX_CLEANUP(fd) fd = -1;
+	char shown[128];
 	int r;
 
 	if (e->size > MAX_FILE || im->bytes + e->size > MAX_BYTES)
-		return (import_fail(im, SBX_E_LIMIT, "the image is larger than "
-		    "%llu GiB, or a file than %llu GiB", MAX_BYTES >> 30,
-		    MAX_FILE >> 30));
+		return (import_fail(im, SBX_E_LIMIT, "with '%s' the image is "
+		    "larger than %llu GiB, or a file than %llu GiB",
+		    sbx_vis(shown, sizeof(shown), e->path, strlen(e->path)),
+		    MAX_BYTES >> 30, MAX_FILE >> 30));
 	im->bytes += e->size;
 	fd = openat(im->parent, name, O_WRONLY | O_CREAT | O_EXCL |
 	    O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -298,6 +315,15 @@ make_dir(struct importer *im, const struct entry *e, const char *name,
 	return (0);
 }
 
+static int
+bad_link(struct importer *im, const struct entry *e, const char *why)
+{
+	char shown[128];
+
+	return (import_fail(im, SBX_E_POLICY, "the link '%s' %s",
+	    sbx_vis(shown, sizeof(shown), e->path, strlen(e->path)), why));
+}
+
 /* To an entry of this image that is there already, and is a file. */
 static int
 make_hardlink(struct importer *im, const struct entry *e, const char *name)
@@ -308,8 +334,7 @@ make_hardlink(struct importer *im, const struct entry *e, const char *name)
 	struct stat st;
 
 	if (entry_clean(target, e->target) != 0 || *target == '\0')
-		return (import_fail(im, SBX_E_POLICY, "a hard link goes out of "
-		    "the image"));
+		return (bad_link(im, e, "goes out of the image"));
 	slash = strrchr(target, '/');
 	last = slash != NULL ? slash + 1 : target;
 	if (slash != NULL)
@@ -318,8 +343,8 @@ make_hardlink(struct importer *im, const struct entry *e, const char *name)
 	    O_PATH | O_DIRECTORY);
 	if (fd == -1 || fstatat(fd, last, &st, AT_SYMLINK_NOFOLLOW) == -1 ||
 	    !S_ISREG(st.st_mode))
-		return (import_fail(im, SBX_E_POLICY, "a hard link goes to "
-		    "what is no file of the image, or behind a link"));
+		return (bad_link(im, e, "goes to what is no file of the "
+		    "image, or behind a link"));
 	if (linkat(fd, last, im->parent, name, 0) == -1)
 		return (failed(im, e->path, "linking"));
 	return (0);
@@ -331,8 +356,8 @@ make_symlink(struct importer *im, const struct entry *e, const char *name)
 	const struct timespec times[2] = { e->mtime, e->mtime };
 
 	if (*e->target == '\0' || strlen(e->target) >= PATH_BYTES)
-		return (import_fail(im, SBX_E_POLICY, "a link has no target, "
-		    "or one that is too long"));
+		return (bad_link(im, e, "has no target, or one that is too "
+		    "long"));
 	if (symlinkat(e->target, im->parent, name) == -1)
 		return (failed(im, e->path, "making"));
 	(void)utimensat(im->parent, name, times, AT_SYMLINK_NOFOLLOW);
@@ -345,7 +370,7 @@ make_symlink(struct importer *im, const struct entry *e, const char *name)
 static int
 apply_whiteout(struct importer *im, const char *path, const char *name)
 {
-	char gone[PATH_BYTES];
+	char gone[PATH_BYTES], shown[128];
 	size_t n = (size_t)(name - path);
 	int dir;
 
@@ -359,8 +384,9 @@ apply_whiteout(struct importer *im, const char *path, const char *name)
 	}
 	name += strlen(WHITEOUT);
 	if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-		return (import_fail(im, SBX_E_POLICY, "a whiteout names "
-		    "nothing"));
+		return (import_fail(im, SBX_E_POLICY, "the whiteout '%s' "
+		    "names nothing", sbx_vis(shown, sizeof(shown), path,
+		    strlen(path))));
 	(void)snprintf(gone, sizeof(gone), "%.*s%s", (int)n, path, name);
 	/* of this layer itself: it stays */
 	if (!seen_has(&im->seen, gone) && sbx_remove_at(im->parent, name) == -1)
@@ -432,6 +458,6 @@ entry_make(struct importer *im, const struct entry *e)
 	if (make_way(im, name, e->kind == ENTRY_DIR, &there) == -1)
 		return (failed(im, path, "replacing"));
 	if (im->layered)
-		seen_add(&im->seen, path);
+		seen_add_all(&im->seen, path);
 	return (make_kind(im, e, name, there));
 }

@@ -110,7 +110,12 @@ list_one(struct listing *l, int dir, const char *name)
 		put_line(l, "dir", st.st_mode, "");
 		return (list_dir(l, sbx_steal_fd(&fd)));
 	}
+	/* once more: a file has as many names as somebody gave it */
 	l->im->config.bytes += (uint64_t)st.st_size;
+	if (l->im->config.bytes > MAX_BYTES)
+		return (import_fail(l->im, SBX_E_LIMIT, "all its names of "
+		    "files together hold more than %llu GiB",
+		    MAX_BYTES >> 30));
 	if ((r = hash_file(l->im, fd, hex)) != 0)
 		return (r);
 	put_line(l, "file", st.st_mode, hex);
@@ -209,14 +214,17 @@ read_small(struct importer *im, const char *path)
 	int SBX_CLEANUP(fd) fd = (int)syscall(SYS_openat2, im->rootfs, path,
 	    &how, sizeof(how));
 	char *text = sbx_xcalloc(1, PASSWD_MAX + 1);
+	size_t len = 0;
 	struct stat st;
 	ssize_t n;
 
 	if (fd == -1 || fstat(fd, &st) == -1 || !S_ISREG(st.st_mode) ||
 	    st.st_size > PASSWD_MAX)
 		return (text);
-	n = read(fd, text, PASSWD_MAX);
-	text[n > 0 ? n : 0] = '\0';
+	while (len < PASSWD_MAX &&
+	    (n = read(fd, text + len, PASSWD_MAX - len)) > 0)
+		len += (size_t)n;
+	text[len] = '\0';
 	return (text);
 }
 
@@ -253,13 +261,16 @@ put_users(struct importer *im, int skel, const char *path, const char *ours)
 {
 	SBX_CLEANUP(free) char *text = read_small(im, path);
 	SBX_CLEANUP_BUF struct sbx_buf b;
-	char *save = NULL, *line;
+	size_t n;
 
 	sbx_buf_init(&b, PASSWD_MAX + 256);
-	for (line = strtok_r(text, "\n", &save); line != NULL;
-	    line = strtok_r(NULL, "\n", &save))
+	for (char *line = text; *line != '\0'; line += n) {
+		n = strcspn(line, "\n");
+		if (line[n] == '\n')
+			line[n++] = '\0';
 		if (!is_ours(line))
 			(void)sbx_buf_printf(&b, "%s\n", line);
+	}
 	(void)sbx_buf_str(&b, ours);
 	return (b.overflow ? import_fail(im, SBX_E_LIMIT, "etc/passwd is too "
 	    "long") : put_file(im, skel, path, b.data, b.len));

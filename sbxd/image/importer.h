@@ -33,6 +33,7 @@ struct part {
 struct importer {
 	int staging, rootfs;	/* owned directories */
 	int source;		/* owned: a file or a directory */
+	const char *machine;	/* of this machine, as images name it */
 	bool layered;		/* whiteouts mean something */
 	struct seen seen;
 	unsigned entries;

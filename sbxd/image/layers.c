@@ -4,7 +4,6 @@
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 /*
@@ -34,6 +33,18 @@ parse(struct importer *im, const char *path)
 	return (o);
 }
 
+/* A string as text; "" when it is none, or one that C would cut short. */
+static const char *
+plain(struct json_object *v)
+{
+	const char *s;
+
+	if (!json_object_is_type(v, json_type_string))
+		return ("");
+	s = json_object_get_string(v);
+	return (strlen(s) == (size_t)json_object_get_string_len(v) ? s : "");
+}
+
 /* A member as text; "" when it is not there or no text. */
 static const char *
 text_of(struct json_object *o, const char *name)
@@ -41,10 +52,9 @@ text_of(struct json_object *o, const char *name)
 	struct json_object *v = NULL;
 
 	if (!json_object_is_type(o, json_type_object) ||
-	    !json_object_object_get_ex(o, name, &v) ||
-	    !json_object_is_type(v, json_type_string))
+	    !json_object_object_get_ex(o, name, &v))
 		return ("");
-	return (json_object_get_string(v));
+	return (plain(v));
 }
 
 /* NULL when it is not there or no array. */
@@ -94,19 +104,22 @@ static void
 take_list(struct importer *im, struct sbx_image_list *l, size_t max,
     struct json_object *a, bool env)
 {
-	struct json_object *v;
 	size_t n = a == NULL ? 0 : json_object_array_length(a);
+	struct json_object *v;
+	const char *s;
 
 	for (size_t i = 0; i < n; i++) {
 		v = json_object_array_get_idx(a, i);
-		if (!json_object_is_type(v, json_type_string) ||
-		    (env && !sbx_image_is_env(json_object_get_string(v))) ||
-		    sbx_image_list_add(l, json_object_get_string(v), max) != 0)
+		s = plain(v);
+		if ((*s == '\0' && json_object_get_string_len(v) != 0) ||
+		    !json_object_is_type(v, json_type_string) ||
+		    (env && !sbx_image_is_env(s)) ||
+		    sbx_image_list_add(l, s, max) != 0)
 			im->config.dropped_config++;
 	}
 }
 
-static void
+static int
 take_config(struct importer *im, struct json_object *o)
 {
 	struct json_object *c = object_of(o, "config");
@@ -124,6 +137,13 @@ take_config(struct importer *im, struct json_object *o)
 	    false);
 	take_list(im, &im->config.entrypoint, SBX_IMAGE_ENTRYPOINT_MAX,
 	    array_of(c, "Cmd"), false);
+	/* an index may say nothing of it, and docker save has none */
+	if (im->config.architecture[0] != '\0' &&
+	    strcmp(im->config.architecture, im->machine) != 0)
+		return (import_fail(im, SBX_E_UNSUPPORTED, "it is for %s, and "
+		    "this machine is %s", im->config.architecture,
+		    im->machine));
+	return (0);
 }
 
 /* --- layers --------------------------------------------------------------------------- */
@@ -171,10 +191,7 @@ diff_ids(struct importer *im, struct json_object *config, size_t layers)
 static const char *
 string_at(struct json_object *a, size_t i)
 {
-	struct json_object *v = json_object_array_get_idx(a, i);
-
-	return (json_object_is_type(v, json_type_string) ?
-	    json_object_get_string(v) : "");
+	return (plain(json_object_array_get_idx(a, i)));
 }
 
 /* --- OCI ---------------------------------------------------------------------------------- */
@@ -202,23 +219,6 @@ blob_path(struct importer *im, struct json_object *descriptor, char dst[96])
 	return (0);
 }
 
-/* As platforms are named in images. */
-static const char *
-machine(void)
-{
-	static const struct { const char *uname, *name; } names[] = {
-		{ "x86_64", "amd64" }, { "aarch64", "arm64" },
-		{ "i686", "386" }, { "armv7l", "arm" },
-	};
-	static struct utsname u;
-
-	(void)uname(&u);
-	for (size_t i = 0; i < SBX_NELEM(names); i++)
-		if (strcmp(u.machine, names[i].uname) == 0)
-			return (names[i].name);
-	return (u.machine);
-}
-
 /* The one for this machine; the only one, where it names no platform. */
 static struct json_object *
 choose(struct importer *im, struct json_object *manifests)
@@ -231,12 +231,12 @@ choose(struct importer *im, struct json_object *manifests)
 		p = object_of(d, "platform");
 		if ((p == NULL && n == 1) ||
 		    (strcmp(text_of(p, "os"), "linux") == 0 &&
-		    strcmp(text_of(p, "architecture"), machine()) == 0))
+		    strcmp(text_of(p, "architecture"), im->machine) == 0))
 			return (d);
 	}
 	(void)import_fail(im, SBX_E_NOENT, n > 1 ? "none of its %zu images is "
 	    "for linux/%s" : "it holds no image (%zu) for linux/%s", n,
-	    machine());
+	    im->machine);
 	return (NULL);
 }
 
@@ -252,9 +252,8 @@ manifest(struct importer *im, struct json_object *m)
 		return (r);
 	if ((config = parse(im, path)) == NULL)
 		return (im->err.code);
-	take_config(im, config);
 	ids = diff_ids(im, config, n);
-	r = ids == NULL ? im->err.code : 0;
+	r = ids == NULL ? im->err.code : take_config(im, config);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		r = blob_path(im, json_object_array_get_idx(layers, i), path);
 		if (r == 0)
@@ -318,9 +317,10 @@ docker_image(struct importer *im, struct json_object *image)
 
 	if ((config = parse(im, config_path)) == NULL)
 		return (im->err.code);
-	take_config(im, config);
 	ids = diff_ids(im, config, n);
-	r = ids == NULL ? im->err.code : docker_id(im, config_path);
+	r = ids == NULL ? im->err.code : take_config(im, config);
+	if (r == 0)
+		r = docker_id(im, config_path);
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = apply(im, string_at(layers, i), string_at(ids, i));
 	json_object_put(config);

@@ -24,6 +24,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #define SEND_MS 10000
@@ -57,6 +58,24 @@ import_fail_sys(struct importer *im, const char *fmt, ...)
 	(void)vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
 	return (import_fail(im, SBX_E_SYS, "%s: %s", what, strerror(error)));
+}
+
+/* This machine's architecture as images name it. */
+static const char *
+machine(void)
+{
+	static const struct { const char *uname, *name; } names[] = {
+		{ "x86_64", "amd64" }, { "aarch64", "arm64" },
+		{ "i686", "386" }, { "armv7l", "arm" },
+	};
+	static struct utsname u;
+
+	if (uname(&u) == -1)
+		return ("unknown");
+	for (size_t i = 0; i < SBX_NELEM(names); i++)
+		if (strcmp(u.machine, names[i].uname) == 0)
+			return (names[i].name);
+	return (u.machine);
 }
 
 /* What libraries open or make at first use: before the cage. */
@@ -122,6 +141,7 @@ main(int argc, char **argv)
 	/* cut is good enough: it is shown only */
 	(void)snprintf(im.config.source, sizeof(im.config.source), "%s",
 	    c.in->m.image_start.source);
+	im.machine = machine();
 	warm();
 	enter(&im);
 	if (import(&im, hex) == 0)

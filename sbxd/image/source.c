@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /*
@@ -22,7 +23,6 @@
 
 #define BLOCK (64u << 10)
 #define MAX_LINKS 8		/* from one name in an archive to its file */
-#define MAX_HARD 65536u		/* names of files that have several */
 
 /* --- a tar, unpacked while it is read ---------------------------------------------- */
 
@@ -91,6 +91,11 @@ tar_open(struct tar *t, int fd)
 	if (archive_read_open_fd(t->outer, fd, BLOCK) != ARCHIVE_OK ||
 	    archive_read_next_header(t->outer, &e) == ARCHIVE_FATAL)
 		return (tar_failed(t, t->outer, "it cannot be unpacked"));
+	/* what expands between two filters is not seen, so there is one; the
+	 * other that is counted is the file itself */
+	if (archive_filter_count(t->outer) > 2)
+		return (import_fail(t->im, SBX_E_POLICY, "it is compressed "
+		    "more than once"));
 	if (archive_read_open(t->inner, t, NULL, unpack_block, NULL) !=
 	    ARCHIVE_OK)
 		return (tar_failed(t, t->inner, "it is no tar"));
@@ -417,53 +422,124 @@ source_json(struct importer *im, const char *path, size_t *ret_len)
 
 /* --- a tree ------------------------------------------------------------------------------- */
 
+/* A file with several names, by its number: an open hash. */
 struct hard {
 	ino_t ino;
-	char *path;	/* owned */
+	char *path;	/* owned; NULL: nothing is here */
 };
 struct tree {
 	struct importer *im;
 	dev_t dev;
 	struct hard *hard;
-	unsigned nhard;
+	size_t nhard, size;	/* size: a power of two, or 0 */
 	char path[PATH_BYTES];
 	unsigned depth;
 };
 
+/* One stretch of a file, to the same place in fd. */
 static int
-fill_from_file(struct importer *im, void *arg, int fd, uint64_t size)
+copy_data(struct importer *im, int from, int fd, uint64_t at, uint64_t end)
 {
-	int from = *(int *)arg;
-	uint64_t done = 0;
+	static char buf[BLOCK];
+	size_t want;
 	ssize_t n;
 
-	while (done < size) {
-		n = copy_file_range(from, NULL, fd, NULL,
-		    size - done > BLOCK * 256 ? BLOCK * 256 : size - done, 0);
+	while (at < end) {
+		want = end - at < sizeof(buf) ? (size_t)(end - at) :
+		    sizeof(buf);
+		n = pread(from, buf, want, (off_t)at);
 		if (n < 0)
 			return (import_fail_sys(im, "reading a file"));
 		if (n == 0)
 			return (import_fail(im, SBX_E_SYNTAX, "a file became "
 			    "shorter while it was read"));
-		done += (uint64_t)n;
+		if (pwrite(fd, buf, (size_t)n, (off_t)at) != n)
+			return (import_fail_sys(im, "writing"));
+		at += (uint64_t)n;
 	}
 	return (0);
+}
+
+/* Holes stay holes, where the file system says where they are. */
+static int
+fill_from_file(struct importer *im, void *arg, int fd, uint64_t size)
+{
+	int from = *(int *)arg, r;
+	off_t data, hole;
+
+	for (uint64_t at = 0; at < size; at = (uint64_t)hole) {
+		data = lseek(from, (off_t)at, SEEK_DATA);
+		if (data == -1 && errno == ENXIO)
+			break;	/* a hole to the end */
+		if (data == -1)
+			return (copy_data(im, from, fd, at, size));
+		hole = lseek(from, data, SEEK_HOLE);
+		if (hole == -1 || (uint64_t)hole > size)
+			hole = (off_t)size;
+		if ((r = copy_data(im, from, fd, (uint64_t)data,
+		    (uint64_t)hole)) != 0)
+			return (r);
+	}
+	return (ftruncate(fd, (off_t)size) == -1 ?
+	    import_fail_sys(im, "writing") : 0);
+}
+
+static struct hard *
+hard_find(const struct tree *t, ino_t ino)
+{
+	size_t at = (size_t)(ino * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+
+	while (t->hard[at & (t->size - 1)].path != NULL &&
+	    t->hard[at & (t->size - 1)].ino != ino)
+		at++;
+	return (&t->hard[at & (t->size - 1)]);
 }
 
 /* The name that this file has already, if it has several; NULL: none yet. */
 static const char *
 other_name(struct tree *t, const struct stat *st)
 {
-	for (unsigned i = 0; i < t->nhard; i++)
-		if (t->hard[i].ino == st->st_ino)
-			return (t->hard[i].path);
-	if (t->nhard < MAX_HARD) {
-		t->hard = sbx_xreallocarray(t->hard, t->nhard + 1,
-		    sizeof(*t->hard));
-		t->hard[t->nhard++] = (struct hard){ st->st_ino,
-			sbx_xstrdup(t->path) };
+	struct tree old = *t;
+	struct hard *h;
+
+	if (2 * t->nhard >= t->size) {
+		t->size = t->size == 0 ? 256 : 2 * t->size;
+		t->hard = sbx_xcalloc(t->size, sizeof(*t->hard));
+		for (size_t i = 0; i < old.size; i++)
+			if (old.hard[i].path != NULL)
+				*hard_find(t, old.hard[i].ino) = old.hard[i];
+		free(old.hard);
 	}
+	h = hard_find(t, st->st_ino);
+	if (h->path != NULL)
+		return (h->path);
+	*h = (struct hard){ st->st_ino, sbx_xstrdup(t->path) };
+	t->nhard++;
 	return (NULL);
+}
+
+/* To read, and still what was looked at.  -1: im->err is set. */
+static int
+tree_open(struct tree *t, int dir, const char *name, const struct stat *st)
+{
+	int SBX_CLEANUP(fd) fd = openat(dir, name, O_RDONLY | O_NOFOLLOW |
+	    O_NONBLOCK | O_CLOEXEC | (S_ISDIR(st->st_mode) ? O_DIRECTORY : 0));
+	char shown[128];
+	struct stat now;
+
+	if (fd == -1 || fstat(fd, &now) == -1) {
+		(void)import_fail_sys(t->im, "opening '%s'", sbx_vis(shown,
+		    sizeof(shown), t->path, strlen(t->path)));
+		return (-1);
+	}
+	if (now.st_dev != st->st_dev || now.st_ino != st->st_ino ||
+	    (now.st_mode & S_IFMT) != (st->st_mode & S_IFMT)) {
+		(void)import_fail(t->im, SBX_E_SYNTAX, "'%s' became something "
+		    "else while it was read", sbx_vis(shown, sizeof(shown),
+		    t->path, strlen(t->path)));
+		return (-1);
+	}
+	return (sbx_steal_fd(&fd));
 }
 
 static int tree_walk(struct tree *t, int dir);
@@ -492,14 +568,12 @@ tree_entry(struct tree *t, int dir, const char *name)
 		target[n] = '\0';
 		e.target = target;
 	} else if (e.kind == ENTRY_FILE && st.st_nlink > 1 &&
-	    (e.target = other_name(t, &st)) != NULL)
+	    st.st_dev == t->dev && (e.target = other_name(t, &st)) != NULL)
 		e.kind = ENTRY_HARDLINK;
 	if (e.kind == ENTRY_FILE || e.kind == ENTRY_DIR) {
-		fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK |
-		    O_CLOEXEC | (e.kind == ENTRY_DIR ? O_DIRECTORY : 0));
-		if (fd == -1)
-			return (import_fail_sys(t->im, "opening '%.100s'",
-			    t->path));
+		if ((fd = tree_open(t, dir, name, &st)) == -1)
+			return (t->im->err.code);
+		e.xattrs = flistxattr(fd, NULL, 0) > 0;
 	}
 	if ((r = entry_make(t->im, &e)) != 0 || e.kind != ENTRY_DIR)
 		return (r);
@@ -552,13 +626,26 @@ source_tree(struct importer *im, int dir)
 	}
 	t.dev = st.st_dev;
 	r = tree_walk(&t, fd);
-	for (unsigned i = 0; i < t.nhard; i++)
+	for (size_t i = 0; i < t.size; i++)
 		free(t.hard[i].path);
 	free(t.hard);
 	return (r);
 }
 
 /* --- which it is ------------------------------------------------------------------------------ */
+
+/* What a file system has and an archive of layers has not. */
+static bool
+is_tree_top(const char *path)
+{
+	static const char *const tops[] = { "bin", "etc", "usr" };
+	size_t n = strcspn(path, "/");
+
+	for (size_t i = 0; i < SBX_NELEM(tops); i++)
+		if (n == strlen(tops[i]) && memcmp(path, tops[i], n) == 0)
+			return (true);
+	return (false);
+}
 
 /* What stands at the top of an archive, in one pass over its names. */
 static int
@@ -567,7 +654,7 @@ look(struct importer *im, int fd, bool *ret_oci, bool *ret_docker)
 	struct tar *t = sbx_xcalloc(1, sizeof(*t));
 	struct archive_entry *e;
 	char path[PATH_BYTES];
-	bool layout = false, index = false, manifest = false;
+	bool layout = false, index = false, manifest = false, tree = false;
 	unsigned n = 0;
 	int r;
 
@@ -582,9 +669,10 @@ look(struct importer *im, int fd, bool *ret_oci, bool *ret_docker)
 			layout |= strcmp(path, "oci-layout") == 0;
 			index |= strcmp(path, "index.json") == 0;
 			manifest |= strcmp(path, "manifest.json") == 0;
+			tree |= is_tree_top(path);
 		}
-	*ret_oci = layout && index;
-	*ret_docker = manifest;
+	*ret_oci = layout && index && !tree;
+	*ret_docker = manifest && !tree;
 	tar_close(t);
 	free(t);
 	im->unpacked = 0;

@@ -151,14 +151,18 @@ static int
 enter(enum sbx_proc proc, bool root, int dir, bool trap)
 {
 	const struct sbx_privs_row *row = sbx_privs_row(proc);
-	struct sbx_privs_args args = { .dir_fds = &dir, .trap = trap };
+	/* a row with two directories: twice the same one */
+	const int dirs[SBX_PRIVS_DIRS_MAX] = { dir, dir };
+	struct sbx_privs_args args = { .dir_fds = dirs, .trap = trap };
 	struct sbx_err err = { 0 };
 	uint32_t features;
 	int r;
 
 	if (!root && geteuid() == 0)
 		become(uid_of(proc, false));
-	args.ndir_fds = row->dirs[0].what != NULL;
+	while (args.ndir_fds < SBX_PRIVS_DIRS_MAX &&
+	    row->dirs[args.ndir_fds].what != NULL)
+		args.ndir_fds++;
 	args.uid = uid_of(proc, root);
 	args.gid = root ? args.uid : getegid();
 	if ((r = sbx_privs_enter(proc, &args, &features, &err)) < 0)

@@ -19,7 +19,8 @@ PROGRAMS = {  # program: what its -P may speak for
     "sbxd-engine": {"engine"}, "sbxd-recorder": {"recorder"},
     "sbx-journald": {"journald"}, "sbx-broker": {"broker"},
     "sbx-proxy": {"proxy"}, "sbxd-worker": {"zygote", "worker"},
-    "sbx": {"cli"}, "sbxd-front": {"front"}, "sbxd-copyin": {"copyin"}, "sbx-init": {"init"},
+    "sbx": {"cli"}, "sbxd-front": {"front"}, "sbxd-copyin": {"copyin"},
+    "sbxd-image": {"image"}, "sbx-init": {"init"},
 }
 EXCLUDED = {
     "courier": "carries credentialed exchanges: no such exchange yet",
