@@ -121,3 +121,7 @@ TESTS += tests/regress/test_limits.py
 EXTRA_DIST += tests/regress/test_limits.py
 TESTS += tests/regress/test_reap.py
 EXTRA_DIST += tests/regress/test_reap.py
+
+# images: what whoever makes one can try
+TESTS += tests/regress/test_image_attack.py
+EXTRA_DIST += tests/regress/test_image_attack.py
