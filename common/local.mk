@@ -15,6 +15,7 @@ libsbx_a_SOURCES = \
 	common/proto/codec.c common/proto/copystream.h common/proto/msgs.def \
 	common/proto/proto.h common/proto/wire.c common/proto/wire.h \
 	common/proto/accepts.c common/proto/accepts.h
-libsbxev_a_SOURCES = common/proto/hello.c common/proto/hello.h \
+libsbxev_a_SOURCES = common/proto/loop.c common/proto/loop.h \
+	common/proto/hello.c common/proto/hello.h \
 	common/proto/peer.c common/proto/peer.h
 libsbxev_a_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS)

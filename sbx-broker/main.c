@@ -13,6 +13,7 @@
 #include "common/privs/privs.h"
 #include "common/privs/start.h"
 #include "common/proto/hello.h"
+#include "common/proto/loop.h"
 #include "config.h"
 #include "sbx-broker/broker.h"
 
@@ -47,7 +48,7 @@ prepare(struct broker *k, int fd, bool trap, struct sbx_err *err)
 	uint32_t features;
 	int r;
 
-	if ((k->base = event_base_new()) == NULL)
+	if ((k->base = sbx_loop_new()) == NULL)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
 	r = sbx_privs_enter(SBX_PROC_BROKER, &args, &features, err);
 	if (r < 0)

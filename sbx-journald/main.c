@@ -15,6 +15,7 @@
 #include "common/privs/privs.h"
 #include "common/privs/start.h"
 #include "common/proto/hello.h"
+#include "common/proto/loop.h"
 #include "config.h"
 #include "sbx-journald/journald.h"
 
@@ -92,7 +93,7 @@ prepare(struct journald *j, int fd, bool trap, struct sbx_err *err)
 	uint32_t features;
 	int r;
 
-	j->base = event_base_new();
+	j->base = sbx_loop_new();
 	/* reading comes before committing: see commit.c */
 	if (j->base == NULL || event_base_priority_init(j->base, 3) < 0)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));

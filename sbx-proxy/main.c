@@ -16,6 +16,7 @@
 #include "common/privs/privs.h"
 #include "common/privs/start.h"
 #include "common/proto/hello.h"
+#include "common/proto/loop.h"
 #include "config.h"
 #include "sbx-proxy/proxy.h"
 
@@ -79,7 +80,7 @@ prepare(struct proxy *x, int fd, bool trap, struct sbx_err *err)
 	uint32_t features;
 	int r;
 
-	if ((x->base = event_base_new()) == NULL)
+	if ((x->base = sbx_loop_new()) == NULL)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
 	listener_init(x);
 	r = sbx_privs_enter(SBX_PROC_PROXY, &args, &features, err);

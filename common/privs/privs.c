@@ -125,10 +125,27 @@ early_fail(const char *what)
 	_exit(2);
 }
 
+static int
+lower(int resource, const char *name, rlim_t want, bool keep_hard,
+    struct sbx_err *err)
+{
+	struct rlimit lim;
+
+	if (getrlimit(resource, &lim) < 0)
+		return (sbx_err_sys(err, "getrlimit: %s", name));
+	/* RLIM_INFINITY is the largest number: it leaves the hard limit. */
+	lim.rlim_cur = want < lim.rlim_max ? want : lim.rlim_max;
+	if (!keep_hard)
+		lim.rlim_max = lim.rlim_cur;
+	if (setrlimit(resource, &lim) < 0)
+		return (sbx_err_sys(err, "setrlimit: %s", name));
+	return (0);
+}
+
 void
 sbx_privs_early(void)
 {
-	struct rlimit none = { 0, 0 };
+	struct sbx_err err;
 	int fd;
 
 	/* Descriptors 0 to 2 must be something before anything is opened. */
@@ -146,7 +163,7 @@ sbx_privs_early(void)
 	(void)fcntl(3, F_SETFD, FD_CLOEXEC);
 	if (prctl(PR_SET_DUMPABLE, 0) < 0)
 		early_fail("prctl: PR_SET_DUMPABLE");
-	if (setrlimit(RLIMIT_CORE, &none) < 0)
+	if (lower(RLIMIT_CORE, "RLIMIT_CORE", SBX_CORE_NEVER, false, &err) < 0)
 		early_fail("setrlimit: RLIMIT_CORE");
 	(void)umask(077);
 	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
@@ -187,29 +204,13 @@ find_ids(const struct sbx_privs_row *row, const struct sbx_privs_args *args,
 }
 
 static int
-lower(int resource, const char *name, rlim_t want, bool keep_hard,
-    struct sbx_err *err)
-{
-	struct rlimit lim;
-
-	if (getrlimit(resource, &lim) < 0)
-		return (sbx_err_sys(err, "getrlimit: %s", name));
-	/* RLIM_INFINITY is the largest number: it leaves the hard limit. */
-	lim.rlim_cur = want < lim.rlim_max ? want : lim.rlim_max;
-	if (!keep_hard)
-		lim.rlim_max = lim.rlim_cur;
-	if (setrlimit(resource, &lim) < 0)
-		return (sbx_err_sys(err, "setrlimit: %s", name));
-	return (0);
-}
-
-static int
 set_limits(const struct sbx_privs_row *row, struct sbx_err *err)
 {
 	bool keep = row->flags & SBX_ROW_HARD;
 	int r;
 
-	if ((r = lower(RLIMIT_CORE, "RLIMIT_CORE", 0, false, err)) < 0 ||
+	if ((r = lower(RLIMIT_CORE, "RLIMIT_CORE", SBX_CORE_NEVER, false,
+	    err)) < 0 ||
 	    (r = lower(RLIMIT_NOFILE, "RLIMIT_NOFILE", row->nofile, keep,
 	    err)) < 0)
 		return (r);

@@ -21,6 +21,13 @@ enum sbx_privs_feature {
 
 /* The row of a process (row.h has its shape); proc < SBX_PROC_MAX. */
 struct sbx_privs_row;
+/*
+ * RLIMIT_CORE of the suite and of every guest.  0 means "no file", and with a
+ * pipe in kernel.core_pattern the kernel then starts the host's handler, as
+ * root, all the same; 1 it takes for "never" (core(5)), and no file is as
+ * short.
+ */
+#define SBX_CORE_NEVER 1
 const struct sbx_privs_row *sbx_privs_row(enum sbx_proc proc);
 
 /* What the process was handed and its row grants access to. */
@@ -37,7 +44,7 @@ struct sbx_privs_args {
 
 /*
  * First thing in every main() behind fd 3: close_range(4, ~0), dumpable off,
- * core limit 0, umask 077, SIGPIPE ignored, stdin from /dev/null.
+ * no core dumps, umask 077, SIGPIPE ignored, stdin from /dev/null.
  * Exits on failure.
  */
 void sbx_privs_early(void);

@@ -90,11 +90,6 @@ static const struct sbx_privs_call calls_base[] = {
 
 /* A libevent loop. */
 static const struct sbx_privs_call calls_event[] = {
-	{ "epoll_create1", NULL },
-	{ "epoll_ctl", NULL },
-	{ "epoll_pwait", NULL },
-	{ "epoll_pwait2", NULL },
-	{ "epoll_wait", NULL },
 	{ "eventfd2", NULL },
 	{ "getsockopt", "errors of a descriptor" },
 	{ "pipe2", "how the loop hears of its own signals" },

@@ -47,6 +47,7 @@ int umount2(const char *, int);
 enum { CHANNEL_FD = 3, EXEC_FD, GO_FD };	/* of the child */
 
 static int channel;
+static int sys_fd;	/* /proc/sys of before it became read-only */
 
 /* Say on the channel which step failed, and what to do about it. */
 static _Noreturn void
@@ -164,7 +165,7 @@ static void
 mount_proc(void)
 {
 	static const char *const readonly[] = { "proc/sys", "proc/bus",
-		"proc/fs", "proc/irq" };
+		"proc/fs", "proc/irq", "proc/pressure" };
 	static const char *const hidden[] = { "proc/kcore", "proc/keys",
 		"proc/key-users", "proc/sysrq-trigger", "proc/timer_list",
 		"proc/sched_debug", "proc/latency_stats" };
@@ -173,6 +174,7 @@ mount_proc(void)
 	    "mount: proc (EPERM: something is mounted over a part of the "
 	    "host's /proc; unset ProtectKernelTunables= and "
 	    "ProtectKernelLogs= of the unit)");
+	must((sys_fd = open_below("proc/sys")) != -1, "proc/sys");
 	for (size_t i = 0; i < SBX_NELEM(readonly); i++) {
 		if (access(readonly[i], F_OK) == -1)
 			continue;
@@ -293,6 +295,31 @@ write_file(const char *path, const char *text)
 }
 
 /*
+ * What the kernel counts by the owner of user namespaces is counted for all
+ * sandboxes together, and for whoever started the suite: this one gets a share
+ * of it.  In the namespace that was just made, whose table /proc/sys/user is.
+ */
+static void
+share_inotify(void)
+{
+	static const struct { const char *path, *value; } shares[] = {
+		{ "user/max_inotify_instances", "16" },
+		{ "user/max_inotify_watches", "65536" },
+	};
+
+	for (size_t i = 0; i < SBX_NELEM(shares); i++) {
+		int fd = openat(sys_fd, shares[i].path, O_WRONLY | O_CLOEXEC);
+
+		if (fd == -1 && errno == ENOENT)
+			continue;	/* a kernel without inotify */
+		must(fd != -1 && sbx_write_all(fd, shares[i].value,
+		    strlen(shares[i].value)) == 0, "/proc/sys/user");
+		(void)close(fd);
+	}
+	(void)close(sys_fd);
+}
+
+/*
  * SBX_UID_SANDBOX inside is the one uid outside that this sandbox was given;
  * no 0 inside.  It makes the namespace as that uid, so that it may write the
  * map by itself, and is its owner: no other sandbox's user is.
@@ -319,6 +346,7 @@ become(const struct build *b)
 	(void)snprintf(text, sizeof(text), "%d %u 1\n", SBX_UID_SANDBOX,
 	    b->uid);
 	must(write_file("/proc/self/uid_map", text), "/proc/self/uid_map");
+	share_inotify();
 	must(prctl(PR_SET_DUMPABLE, 0) == 0, "prctl: PR_SET_DUMPABLE");
 	/* a change of ids made the kernel forget it; that the engine died
 	 * meanwhile shows as the end of the channel */

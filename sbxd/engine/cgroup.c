@@ -270,6 +270,20 @@ group_kills(const struct cgroup *gr)
 }
 
 void
+group_hurry(const struct groups *g, const struct cgroup *gr)
+{
+	char path[64];
+	int h = where(gr, g, SBX_CGROUP_CPU, "cpu.max", path);
+
+	if (h == -1)
+		return;
+	(void)snprintf(path, sizeof(path), "%u/%s", gr->serial,
+	    h == SBX_CGROUP_V2 ? "cpu.max" : "cpu.cfs_quota_us");
+	(void)sbx_cgroup_put(g->dir[h], path, h == SBX_CGROUP_V2 ? "max" :
+	    "-1");
+}
+
+void
 group_drop(struct groups *g, struct cgroup *gr)
 {
 	unsigned serial = gr->serial, has = gr->has;

@@ -112,6 +112,9 @@ uint32_t group_limit(const struct groups *g, struct cgroup *gr,
     uint64_t mem_bytes, uint32_t cpu_milli, uint32_t pids);
 /* How many of its processes were killed for want of memory. */
 uint64_t group_kills(const struct cgroup *gr);
+/* Its processes were killed: let them die at the machine's pace and not at
+ * theirs, since the kernel's clearing up counts as theirs. */
+void group_hurry(const struct groups *g, const struct cgroup *gr);
 /* Its processes are dead or dying; removed now or soon.  Empties *gr. */
 void group_drop(struct groups *g, struct cgroup *gr);
 

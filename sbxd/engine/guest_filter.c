@@ -10,11 +10,13 @@
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -45,6 +47,9 @@ static const struct {
 	{ "memfd_secret", ENOSYS },
 	{ "sethostname", EPERM }, { "setdomainname", EPERM },
 };
+
+static const int protocols[] = { IPPROTO_SCTP, IPPROTO_DCCP, 115 /* L2TP */,
+	IPPROTO_UDPLITE };
 
 static int
 add_refused(scmp_filter_ctx ctx)
@@ -86,12 +91,44 @@ add_conditional(scmp_filter_ctx ctx)
 	if (r == 0)
 		r = seccomp_rule_add(ctx, eperm, SCMP_SYS(ioctl), 1,
 		    SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, TIOCLINUX));
+	/* line disciplines come as modules, for the asking */
+	if (r == 0)
+		r = seccomp_rule_add(ctx, eperm, SCMP_SYS(ioctl), 1,
+		    SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, TIOCSETD));
 	/* netlink: routes and addresses only, which programs list */
 	if (r == 0)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT),
 		    SCMP_SYS(socket), 2,
 		    SCMP_A0(SCMP_CMP_EQ, AF_NETLINK),
 		    SCMP_A2(SCMP_CMP_NE, NETLINK_ROUTE));
+	/* protocols that come as modules, and that nobody uses by loopback */
+	for (size_t i = 0; r == 0 && i < SBX_NELEM(protocols); i++)
+		for (int v6 = 0; r == 0 && v6 < 2; v6++)
+			r = seccomp_rule_add(ctx,
+			    SCMP_ACT_ERRNO(EPROTONOSUPPORT), SCMP_SYS(socket),
+			    2, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)(v6 ?
+			    AF_INET6 : AF_INET)), SCMP_A2(SCMP_CMP_EQ,
+			    (scmp_datum_t)protocols[i]));
+	return (r);
+}
+
+/*
+ * Its core limit stays what it is, SBX_CORE_NEVER: with 0, which programs set
+ * that fear dumps, a dying command would be handed to the host's handler of
+ * core_pattern.  Setting it succeeds and does nothing.
+ */
+static int
+add_core_limit(scmp_filter_ctx ctx)
+{
+	int r;
+
+	r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(0), SCMP_SYS(setrlimit), 1,
+	    SCMP_A0(SCMP_CMP_MASKED_EQ, 0xffffffffu, RLIMIT_CORE));
+	if (r == 0)
+		r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(0),
+		    SCMP_SYS(prlimit64), 3, SCMP_A0(SCMP_CMP_EQ, 0),
+		    SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, RLIMIT_CORE),
+		    SCMP_A2(SCMP_CMP_NE, 0));
 	return (r);
 }
 
@@ -117,6 +154,8 @@ guest_filter(int *ret_fd, struct sbx_err *err)
 		r = add_refused(ctx);
 	if (r == 0)
 		r = add_conditional(ctx);
+	if (r == 0)
+		r = add_core_limit(ctx);
 	fd = memfd_create("guest-filter", MFD_CLOEXEC);
 	if (r == 0 && fd != -1)
 		r = seccomp_export_bpf(ctx, fd);

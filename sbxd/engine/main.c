@@ -16,6 +16,7 @@
 #include "common/privs/privs.h"
 #include "common/privs/start.h"
 #include "common/proto/hello.h"
+#include "common/proto/loop.h"
 #include "config.h"
 #include "sbxd/engine/engine.h"
 
@@ -173,7 +174,7 @@ prepare(struct engine *e, int channel_fd, bool trap, struct sbx_err *err)
 	    (r = prepare_image(e, err)) < 0 ||
 	    (r = guest_filter(&e->filter_fd, err)) < 0)
 		return (r);
-	e->base = event_base_new();
+	e->base = sbx_loop_new();
 	if (e->base == NULL || (e->sigchld = evsignal_new(e->base, SIGCHLD,
 	    on_sigchld, e)) == NULL || event_add(e->sigchld, NULL) == -1)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
@@ -236,8 +237,10 @@ finish(struct engine *e)
 
 	sbx_log_to(NULL, NULL);
 	LIST_FOREACH(sb, &e->sandboxes, link)
-		if (sb->pid != 0)
+		if (sb->pid != 0) {
 			(void)kill(sb->pid, SIGKILL);
+			group_hurry(&e->groups, &sb->group);
+		}
 	blank_drop(e);
 	snap_finish(e);
 	LIST_FOREACH(sb, &e->sandboxes, link) {

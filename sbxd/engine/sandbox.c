@@ -340,10 +340,11 @@ sandbox_end(struct sandbox *sb, enum sbx_end_why why, const char *fmt, ...)
 	va_end(ap);
 	sb->state = SB_ENDING;
 	sb->why = why;
+	if (sb->pid == 0)
+		return;
 	/* PID 1's death ends every process of its namespace (pid_namespaces(7)) */
-	if (sb->pid != 0)
-		(void)syscall(SYS_pidfd_send_signal, sb->pidfd, SIGKILL, NULL,
-		    0);
+	(void)syscall(SYS_pidfd_send_signal, sb->pidfd, SIGKILL, NULL, 0);
+	group_hurry(&sb->e->groups, &sb->group);
 }
 
 /* Everything that waited for something of this sandbox is answered. */

@@ -17,6 +17,7 @@
 #include "common/privs/privs.h"
 #include "common/privs/start.h"
 #include "common/proto/hello.h"
+#include "common/proto/loop.h"
 #include "config.h"
 #include "sbxd/front/front.h"
 
@@ -73,7 +74,7 @@ start(struct front *f, struct sbx_chan *c, struct sbx_err *err)
 	struct event_base *base;
 	int r;
 
-	base = event_base_new();
+	base = sbx_loop_new();
 	if (base == NULL)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
 	r = front_init(f, base, c->in->m.front_start.profile);

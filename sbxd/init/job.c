@@ -14,6 +14,9 @@
 #include "sbxd/init/init.h"
 
 #define MAX_ARGV 1024
+#define MAX_SIGPENDING 1024
+#define MAX_MSGQUEUE 65536u	/* bytes */
+#define MAX_MEMLOCK 65536u	/* bytes */
 #define MAX_ENV (64 + 256)
 #define PATH_DEFAULT "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:" \
 	"/sbin:/bin"
@@ -47,6 +50,18 @@ limit(int resource, rlim_t value, int fd, const char *what)
 
 	if (setrlimit(resource, &rl) == -1)
 		exec_failed(fd, errno, what);
+}
+
+/* Down to `most`; a limit that is lower already stays. */
+static void
+limit_to(int resource, rlim_t most, int fd, const char *what)
+{
+	struct rlimit rl;
+
+	if (getrlimit(resource, &rl) == -1)
+		exec_failed(fd, errno, what);
+	if (rl.rlim_max > most)
+		limit(resource, most, fd, what);
 }
 
 /* The later of two entries of one name wins, as execve(2) leaves it open. */
@@ -166,6 +181,14 @@ command(struct init *in, const struct sbx_init_exec *q, const int fds[3],
 	}
 	limit(RLIMIT_NOFILE, in->nofile, err_fd, "setrlimit: RLIMIT_NOFILE");
 	limit(RLIMIT_NPROC, in->nproc, err_fd, "setrlimit: RLIMIT_NPROC");
+	/* these are counted once more for all sandboxes together, so one of
+	 * them must not take it all (Linux 5.14, ucounts) */
+	limit_to(RLIMIT_SIGPENDING, MAX_SIGPENDING, err_fd,
+	    "setrlimit: RLIMIT_SIGPENDING");
+	limit_to(RLIMIT_MSGQUEUE, MAX_MSGQUEUE, err_fd,
+	    "setrlimit: RLIMIT_MSGQUEUE");
+	limit_to(RLIMIT_MEMLOCK, MAX_MEMLOCK, err_fd,
+	    "setrlimit: RLIMIT_MEMLOCK");
 	while (n < MAX_ARGV && (s = sbx_strs_next(&q->argv, s)) != NULL)
 		argv[n++] = (char *)(uintptr_t)s;
 	n = 0;

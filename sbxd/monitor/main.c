@@ -16,6 +16,7 @@
 
 #include "common/privs/privs.h"
 #include "common/proto/accepts.h"
+#include "common/proto/loop.h"
 #include "sbxd/monitor/monitor.h"
 
 #include <errno.h>
@@ -43,14 +44,19 @@ static const struct sbx_dispatch_table *const tables[] = {
 static void
 early(void)
 {
-	const struct rlimit none = { 0, 0 };
+	struct rlimit core = { 0, 0 };
 
+	/* somebody may have lowered it already; it cannot be raised then */
+	(void)getrlimit(RLIMIT_CORE, &core);
+	core.rlim_max = core.rlim_max < SBX_CORE_NEVER ? core.rlim_max :
+	    SBX_CORE_NEVER;
+	core.rlim_cur = core.rlim_max;
 	if (fcntl(0, F_GETFD) == -1 || fcntl(1, F_GETFD) == -1 ||
 	    fcntl(2, F_GETFD) == -1)
 		_exit(2);	/* a channel must never become "stdout" */
 	if (close_range(3, ~0U, 0) == -1 ||
 	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == -1 ||
-	    setrlimit(RLIMIT_CORE, &none) == -1 ||
+	    setrlimit(RLIMIT_CORE, &core) == -1 ||
 	    signal(SIGPIPE, SIG_IGN) == SIG_ERR)
 		_exit(2);
 	(void)umask(077);
@@ -110,15 +116,10 @@ static void
 make_loop(struct monitor *m)
 {
 	static const int sigs[] = { SIGTERM, SIGINT, SIGHUP };
-	struct event_config *cfg = event_config_new();
 	size_t i;
 
-	/* the timers of runs and waits are to the millisecond */
-	if (cfg == NULL || event_config_set_flag(cfg,
-	    EVENT_BASE_FLAG_PRECISE_TIMER | EVENT_BASE_FLAG_IGNORE_ENV) != 0 ||
-	    (m->base = event_base_new_with_config(cfg)) == NULL)
+	if ((m->base = sbx_loop_new()) == NULL)
 		sbx_fatal("no event loop");
-	event_config_free(cfg);
 	for (i = 0; i < SBX_NELEM(sigs); i++) {
 		m->sigs[i] = evsignal_new(m->base, sigs[i], on_signal, m);
 		if (m->sigs[i] == NULL || event_add(m->sigs[i], NULL) != 0)

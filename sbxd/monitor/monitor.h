@@ -233,6 +233,7 @@ struct sandbox {
 	bool sent;			/* SANDBOX_CREATE is with the engine */
 	bool doomed;			/* unwanted: stop it when ready */
 	bool asked_stop;		/* its end is no surprise */
+	bool stop_late;			/* a warning was given */
 	bool hidden;			/* of deps.c: nobody may name it */
 	uint32_t fork_worker, fork_ask;	/* while others are made with it */
 	char snapshot[SBX_CONTAINER_HEX + 1];	/* to begin from, "": none */

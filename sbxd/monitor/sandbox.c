@@ -13,6 +13,7 @@
 
 #define CREATE_S 30
 #define STOP_S 15
+#define STOP_LATE_S 120		/* after that */
 
 /* By whole id, whoever's: policy_sandbox() is for what a worker names. */
 struct sandbox *
@@ -494,6 +495,15 @@ sandbox_tick(struct monitor *m, uint64_t now_ns)
 		tick_arm(m);
 		if (sb->stop_by_ns == 0 || now_ns < sb->stop_by_ns)
 			continue;
+		/* a guest can hold so much that the kernel takes long to clear
+		 * it away, and that must not be the others' end */
+		if (!sb->stop_late) {
+			sb->stop_late = true;
+			sb->stop_by_ns = now_ns + STOP_LATE_S * S_NS;
+			log_warn("sandbox %s is not gone after %d s", sb->id,
+			    STOP_S);
+			continue;
+		}
 		/* an engine that cannot end one any more is not one */
 		sb->stop_by_ns = 0;
 		component_fail(&m->comps[SBX_PROC_ENGINE],

@@ -14,6 +14,7 @@
 #include "common/privs/privs.h"
 #include "common/privs/start.h"
 #include "common/proto/hello.h"
+#include "common/proto/loop.h"
 #include "config.h"
 #include "sbxd/recorder/recorder.h"
 
@@ -98,7 +99,7 @@ prepare(struct recorder *r, int fd, bool fresh, bool trap,
 	uint32_t features;
 	int error;
 
-	r->base = event_base_new();
+	r->base = sbx_loop_new();
 	if (r->base == NULL || event_base_priority_init(r->base, PRIO_MAX) < 0)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
 	error = sbx_privs_enter(SBX_PROC_RECORDER, &args, &features, err);
