@@ -1,7 +1,8 @@
 GUARANTEES = tests/guarantees/test_g2.py tests/guarantees/test_g3.py \
 	tests/guarantees/test_g5.py tests/guarantees/test_g6.py \
 	tests/guarantees/test_g7_sandbox.py tests/guarantees/test_g7_front.py \
-	tests/guarantees/test_g7_worker.py tests/guarantees/test_g8.py
+	tests/guarantees/test_g7_worker.py tests/guarantees/test_g8.py \
+	tests/guarantees/test_drills.py
 TESTS += $(GUARANTEES)
 EXTRA_DIST += $(GUARANTEES) tests/lib/mcp.py tests/lib/ipc.py \
 	tests/lib/evil.py
@@ -12,3 +13,10 @@ evil_exec_CPPFLAGS = $(AM_CPPFLAGS)
 row_probe_CPPFLAGS = $(AM_CPPFLAGS)
 row_probe_SOURCES = tests/guarantees/row_probe.c
 row_probe_LDADD = $(SBX_PRIVS_LIBS)
+# put into a sandbox, where there may be no libraries
+check_PROGRAMS += drill
+drill_SOURCES = tests/guarantees/drill.c tests/guarantees/drill.h \
+	tests/guarantees/drill_calls.c tests/guarantees/drill_files.c \
+	tests/guarantees/drill_peers.c
+drill_CFLAGS = $(AM_CFLAGS) -fno-sanitize=all
+drill_LDFLAGS = -static-pie
