@@ -10,8 +10,10 @@
 #include <time.h>
 
 #define MAX_ENTRIES 1000000u	/* files and directories of one image */
+#ifndef MAX_BYTES		/* a fuzzer has less time */
 #define MAX_FILE (16ull << 30)	/* bytes of one file, holes counted */
 #define MAX_BYTES (32ull << 30)	/* of all; also of what is unpacked */
+#endif
 #define MAX_DEPTH 128u
 #define MAX_LAYERS 128u
 #define MAX_PARTS 1024u		/* files of an archive of layers */

@@ -3,7 +3,7 @@
 # make check.  One more target: its name in SBX_FUZZERS, its four lines, its
 # corpus in corpus/NAME.
 SBX_FUZZERS = fuzz_wire fuzz_conf fuzz_jsonrpc fuzz_json fuzz_journal \
-	fuzz_gitconfig fuzz_view fuzz_image
+	fuzz_gitconfig fuzz_view fuzz_image fuzz_import
 
 if FUZZERS
 AM_CFLAGS += -fsanitize=fuzzer-no-link
@@ -57,6 +57,12 @@ fuzz_view_SOURCES = tests/fuzz/fuzz_view.c $(FUZZ_MAIN) \
 fuzz_view_CPPFLAGS = $(AM_CPPFLAGS)
 fuzz_view_LDFLAGS = $(FUZZ_LINK)
 fuzz_view_LDADD = libsbx.a
+
+fuzz_import_SOURCES = tests/fuzz/fuzz_import.c $(FUZZ_MAIN) $(IMAGE_CORE)
+fuzz_import_CPPFLAGS = $(AM_CPPFLAGS) $(ARCHIVE_CFLAGS) $(CRYPTO_CFLAGS) \
+	$(JSON_CFLAGS) -DMAX_BYTES='(64ull << 20)' -DMAX_FILE='(16ull << 20)'
+fuzz_import_LDFLAGS = $(FUZZ_LINK)
+fuzz_import_LDADD = libsbx.a $(ARCHIVE_LIBS) $(CRYPTO_LIBS) $(JSON_LIBS)
 
 .PHONY: fuzzers
 fuzzers: $(SBX_FUZZERS)
