@@ -21,6 +21,7 @@ struct event_base;
 #define QUIET_MS 30		/* after a create, the next is made ready */
 #define KILL_S 2		/* init answers a kill within 1 s, or is ended */
 #define MAX_WAITING 4		/* requests for the same thing at once */
+#define SNAP_WAIT_MS 100	/* for the last process of a run that ended */
 #define SNAP_DIGEST_S 120	/* for a layer that is kept under a digest */
 #define MAX_UNPACKS_ENGINE 8	/* asked of one init and not answered */
 

@@ -74,11 +74,13 @@ on_init_exited(struct sbx_peer *p, struct sbx_in *in)
 static int
 on_init_gone(struct sbx_peer *p, struct sbx_in *in)
 {
-	struct job *j = own_job(sbx_peer_ctx(p), in->m.init_gone.run);
+	struct sandbox *sb = sbx_peer_ctx(p);
+	struct job *j = own_job(sb, in->m.init_gone.run);
 
 	if (j == NULL || !j->started)
 		return (SBX_E_STATE);
 	job_gone(j);
+	snap_job_gone(sb);
 	return (0);
 }
 

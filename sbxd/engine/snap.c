@@ -30,6 +30,8 @@ struct snap_op {
 	char wanted[256];
 	bool restore, end, stacked;
 	bool move;		/* when the copy is done, onto it */
+	bool may_move;		/* the monitor starts nothing in it */
+	struct event *waiting;	/* owned: for the last processes */
 	pid_t child;		/* 0: none */
 	int result_fd;		/* owned */
 	struct event *timer;	/* owned */
@@ -87,6 +89,8 @@ op_end(struct snap_op *op, int error, const char *reason)
 	}
 	if (op->timer != NULL)
 		event_free(op->timer);
+	if (op->waiting != NULL)
+		event_free(op->waiting);
 	sbx_close(&op->result_fd);
 	LIST_REMOVE(op, link);
 	free(op);
@@ -417,14 +421,77 @@ refuse_take(struct engine *e, const struct sbx_snap_take *q, uint32_t id,
 	(void)sbx_send_snap_taken(e->monitor, id, &m, NULL);
 }
 
+/* Now, whatever lives in it. */
+static void
+begin(struct snap_op *op)
+{
+	struct sandbox *sb = op->sb;
+	bool idle = op->may_move && is_idle(sb);
+	struct sbx_err err = { 0 };
+	int r, upper;
+
+	if (sb->state != SB_READY) {
+		op_end(op, ESRCH, "the sandbox has ended");
+		return;
+	}
+	upper = upper_of(op->e, sb->dir);
+	if (upper == -1)
+		r = sbx_err_sys(&err, "the scratch of the sandbox");
+	/* what a tmpfs of its own holds must not outlive its size */
+	else if (!op->e->scratch.tmpfs && sb->stack.n < SBX_MAX_LAYERS &&
+	    (op->end || idle))
+		r = begin_stacked(op, upper, &err);
+	else
+		r = begin_copy(op, upper, idle, &err);
+	if (r < 0)
+		op_end(op, EAGAIN, err.msg);
+}
+
+static void
+wait_over(struct snap_op *op)
+{
+	event_free(op->waiting);
+	op->waiting = NULL;
+	begin(op);
+}
+
+static void
+on_wait_timeout(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd, (void)what;
+	wait_over(arg);
+}
+
+void
+snap_job_gone(struct sandbox *sb)
+{
+	if (sb->op != NULL && sb->state == SB_READY && sb->op->waiting != NULL && is_idle(sb))
+		wait_over(sb->op);
+}
+
+/*
+ * A command has ended a moment before its last process is known to be gone;
+ * for want of that moment all would be copied.
+ */
+static bool
+worth_waiting(const struct snap_op *op)
+{
+	const struct job *j;
+
+	if (!op->may_move || op->end || op->e->scratch.tmpfs)
+		return (false);
+	LIST_FOREACH(j, &op->sb->jobs, link)
+		if (!j->exited)
+			return (false);
+	return (!is_idle(op->sb));
+}
+
 void
 snap_take(struct engine *e, const struct sbx_snap_take *q, uint32_t id)
 {
 	struct sandbox *sb = sandbox_find(e, q->container);
-	struct sbx_err err = { 0 };
+	const struct timeval moment = { 0, SNAP_WAIT_MS * 1000 };
 	struct snap_op *op;
-	bool idle;
-	int upper, r;
 
 	if (sb == NULL || sb->state != SB_READY)
 		refuse_take(e, q, id, ESRCH, "the sandbox has ended");
@@ -436,21 +503,19 @@ snap_take(struct engine *e, const struct sbx_snap_take *q, uint32_t id)
 	else if (e->nsnapshots >= SBX_MAX_SNAPSHOTS + SBX_MAX_SETUPS +
 	    SBX_MAX_CALLS)
 		refuse_take(e, q, id, ENOSPC, "there are too many snapshots");
-	else if ((upper = upper_of(e, sb->dir)) == -1)
-		refuse_take(e, q, id, errno, "its scratch directory");
 	else {
-		idle = q->may_move && is_idle(sb);
 		op = op_new(e, sb, q->snapshot, id, q->end ? SNAP_DIGEST_S :
 		    SBX_SNAP_COPY_S);
 		op->end = q->end;
-		/* what a tmpfs of its own holds must not outlive its size */
-		if (!e->scratch.tmpfs && sb->stack.n < SBX_MAX_LAYERS &&
-		    (q->end || idle))
-			r = begin_stacked(op, upper, &err);
-		else
-			r = begin_copy(op, upper, idle, &err);
-		if (r < 0)
-			op_end(op, EAGAIN, err.msg);
+		op->may_move = q->may_move;
+		if (!worth_waiting(op)) {
+			begin(op);
+			return;
+		}
+		op->waiting = evtimer_new(e->base, on_wait_timeout, op);
+		if (op->waiting == NULL || event_add(op->waiting, &moment) ==
+		    -1)
+			sbx_fatal("out of memory");
 	}
 }
 

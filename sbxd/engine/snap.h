@@ -102,6 +102,8 @@ void snap_restore(struct engine *e, const struct sbx_snap_restore *q,
     uint32_t id);
 /* A child ended: true when it was one that copies. */
 bool snap_reaped(struct engine *e, pid_t pid);
+/* Fewer processes live in it. */
+void snap_job_gone(struct sandbox *sb);
 /* The sandbox that is to take another's place is ready, or has ended. */
 void snap_next_ready(struct sandbox *next);
 void snap_next_ended(struct sandbox *next);
