@@ -1,11 +1,14 @@
 # make bench: one JSON line a figure, never a verdict
-EXTRA_DIST += tests/bench/bench.py tests/bench/bench_image.py
+EXTRA_DIST += tests/bench/bench.py tests/bench/bench_image.py \
+	tests/bench/bench_snapshot.py
 .PHONY: bench
 bench: all $(SBX_BENCHES)
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
 		python3 $(top_srcdir)/tests/bench/bench.py
 	@SBX_BUILD='$(abs_top_builddir)' \
 		python3 $(top_srcdir)/tests/bench/bench_image.py
+	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
+		python3 $(top_srcdir)/tests/bench/bench_snapshot.py
 	@for b in $(SBX_BENCHES); do ./$$b || exit 1; done
 SBX_BENCHES =
 

@@ -75,9 +75,10 @@ TESTS += tests/regress/test_engine.py tests/regress/test_engine_sandbox.py \
 EXTRA_DIST += tests/regress/test_engine.py \
 	tests/regress/test_images_engine.py tests/regress/test_users.py \
 	tests/regress/test_engine_sandbox.py tests/lib/box.py
-TESTS += tests/regress/test_snapshot_engine.py tests/regress/test_snapshot.py
+TESTS += tests/regress/test_snapshot_engine.py \
+	tests/regress/test_snapshot.py tests/regress/test_snapshot_hub.py
 EXTRA_DIST += tests/regress/test_snapshot_engine.py \
-	tests/regress/test_snapshot.py
+	tests/regress/test_snapshot.py tests/regress/test_snapshot_hub.py
 
 # which image a sandbox gets that names none
 TESTS += tests/regress/test_detect.py

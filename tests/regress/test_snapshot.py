@@ -266,7 +266,7 @@ def deaths(s):
     ok(r["status"] == "ok" or "under way" in r["error"],
        "a cancelled snapshot is in nobody's way", r)
     n = s.start_call("sandbox_fork", container_id=box, count=8)
-    time.sleep(0.15)
+    time.sleep(0.02)    # its state is being copied
     s.notify("notifications/cancelled", {"requestId": n})
     end = time.monotonic() + 20
     while time.monotonic() < end and listed(s)["total"] > 1:
@@ -353,6 +353,31 @@ def full():
         os.rmdir(root)
 
 
+def memory():
+    """Scratch in a tmpfs of each sandbox's own."""
+    with mcp.Suite(conf="scratch_storage tmpfs\n") as s:
+        box = new(s, disk_limit="64m")
+        sh(s, box, "echo one >a; rm -rf b; mkdir b; echo x >b/x")
+        r = snap(s, box, name="t")
+        ok(r["status"] == "ok" and r["method"] == "copy" and
+           "live" not in r["note"], "tmpfs: copied, as it must be", r)
+        f = s.call("sandbox_fork", snapshot="t", count=2)
+        ok(f["status"] == "ok" and [sh(s, x["container_id"], "cat a b/x")
+           for x in f["sandboxes"]] == ["one\nx\n"] * 2, "tmpfs: forks", f)
+        sh(s, box, "rm -rf a b; echo y >y")
+        r = restore(s, box, "t", force=True)
+        ok(r["status"] == "ok" and sh(s, box, "cat a b/x; ls | wc -l") ==
+           "one\nx\n2\n", "tmpfs: a restore", r)
+        r = snap(s, box)
+        ok(r["status"] == "ok", "tmpfs: and on from there", r)
+        setup = ["echo lib >~/lib"]
+        r = s.call("sandbox_initialize", setup=setup)
+        again = s.call("sandbox_initialize", setup=setup)
+        ok(r["status"] == "ok" and again["deps"]["cached"] and
+           sh(s, again["container_id"], "cat ~/lib") == "lib\n",
+           "tmpfs: a dependency layer", (r, again))
+
+
 def main():
     global ok
     tap = mcp.Tap()
@@ -381,6 +406,7 @@ def main():
         finally:
             s.close()
         restart(root)
+        memory()
         if os.geteuid() == 0:
             full()
     finally:

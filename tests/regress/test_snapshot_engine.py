@@ -167,6 +167,20 @@ def live(e):
     before = sh(e, c, "cat /workspace/n*")
     e.wait(run, 0.3)
     tap.ok(sh(e, c, "cat /workspace/n*") != before, "live: the job goes on")
+    # at once after a command: its last process may not be gone yet
+    f2 = new(e)
+    got = []
+    for _ in range(10):
+        e.run(f2, ["sh", "-c", "echo >>/workspace/x"])
+        m = take(e, f2)
+        got.append(m["method"])
+        drop(e, m["snapshot"])
+    tap.same(got, [STACKED] * 10, "live: what has just ended is waited for")
+    e.run(f2, ["sh", "-c", "sleep 100 &"])
+    m = take(e, f2)
+    tap.ok(m["method"] != STACKED, "live: what goes on is not", m)
+    drop(e, m["snapshot"])
+    e.stop(f2)
     r = restore(e, c, s["snapshot"])
     tap.ok(r["error"] == 0, "live: restore over a job", r)
     ended = e.wait(run, 5)
@@ -345,7 +359,61 @@ def killed(user, scratch):
     e.close()
 
 
+def apart(e, scratch):
+    """With a range of ids: whose files are whose."""
+    a, b = new(e), new(e)
+    sh(e, a, "echo x >/workspace/x")
+    for may_move in (1, 0):
+        s = take(e, a, may_move=may_move)
+        f, _ = fork(e, s["snapshot"])
+        sh(e, f, "echo more >>/workspace/x; mkdir /workspace/n")
+        tap.same(sh(e, f, "stat -c %u /workspace/x /workspace /home/sandbox; "
+                    "cat /workspace/x"), b"1000\n1000\n1000\nx\nmore\n",
+                 "range: a fork owns what it stands on")
+        # one may be restored to the state of another
+        r = restore(e, b, s["snapshot"])
+        tap.ok(r["error"] == 0, "range: another's state", r)
+        tap.same(sh(e, b, "echo y >>/workspace/x; stat -c %u /workspace/x"),
+                 b"1000\n", "range: and owns it then")
+        ids = {os.stat(os.path.join(scratch, c, "upper")).st_uid
+               for c in (a, b, f)}
+        tap.ok(len(ids) == 1 and 0 not in ids, "range: one state, one id",
+               ids)
+        drop(e, s["snapshot"])
+        e.stop(f)
+    c = new(e)
+    other = os.stat(os.path.join(scratch, c, "upper")).st_uid
+    tap.ok(other not in ids, "range: a new one has another", (ids, other))
+    for x in (a, b, c):
+        e.stop(x)
+    d = [new(e) for _ in range(3)]
+    got = {os.stat(os.path.join(scratch, x, "upper")).st_uid for x in d}
+    tap.same(len(got), 3, "range: ids come back when no layer has them")
+    for x in d:
+        e.stop(x)
+
+
+def with_range():
+    tap.prefix = "a range of ids: "
+    top, scratch = box.make_scratch(None)
+    e = box.Engine(scratch, uids=(600000, 3)).introduce("recorder")
+    try:
+        apart(e, scratch)
+        content(e, 1, "stacked")
+        content(e, 0, "copied")
+        guard(e)
+        ending(e)
+        tap.same(e.close(), 0, "the engine ends in order")
+    finally:
+        if e.proc.poll() is None:
+            e.proc.kill()
+            e.proc.wait()
+        box.remove(top)
+
+
 def main():
+    if os.geteuid() == 0:
+        with_range()
     for user, prefix in box.users():
         tap.prefix = prefix
         top, scratch = box.make_scratch(user)
