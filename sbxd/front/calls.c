@@ -24,13 +24,13 @@ calls_find(const struct front *f, uint32_t number)
 }
 
 struct call *
-calls_find_id(const struct conn *c, const char *id)
+calls_find_id(const struct front *f, const struct client *who, const char *id)
 {
-	struct call *const *calls = c->f->calls;
+	struct call *const *calls = f->calls;
 	size_t i;
 
-	for (i = 0; c->ncalls > 0 && i < SBX_MAX_FRONT_CALLS; i++)
-		if (calls[i] != NULL && calls[i]->c == c &&
+	for (i = 0; who->ncalls > 0 && i < SBX_MAX_FRONT_CALLS; i++)
+		if (calls[i] != NULL && calls[i]->to->client == who &&
 		    strcmp(calls[i]->id, id) == 0)
 			return (calls[i]);
 	return (NULL);
@@ -45,19 +45,19 @@ calls_free(struct front *f, struct call *call)
 		if (f->calls[i] == call)
 			f->calls[i] = NULL;
 	f->ncalls--;
-	call->c->ncalls--;
+	call->to->client->ncalls--;
 	free(call->id);
 	free(call->token);
 	free(call);
 }
 
 void
-calls_drop_conn(struct front *f, const struct conn *c)
+calls_drop_client(struct front *f, const struct client *who)
 {
 	size_t i;
 
 	for (i = 0; i < SBX_MAX_FRONT_CALLS; i++)
-		if (f->calls[i] != NULL && f->calls[i]->c == c)
+		if (f->calls[i] != NULL && f->calls[i]->to->client == who)
 			calls_free(f, f->calls[i]);
 }
 
@@ -86,28 +86,28 @@ call_new(const struct request *r, enum call_kind kind, char *token)
 		f->last_call++;
 	} while (f->last_call == 0 || calls_find(f, f->last_call) != NULL);
 	*call = (struct call){ .number = f->last_call, .kind = kind,
-		.c = r->c, .rev = r->rev, .id = sbx_xstrdup(r->id),
+		.to = r->to, .rev = r->rev, .id = sbx_xstrdup(r->id),
 		.token = token };
 	for (i = 0; f->calls[i] != NULL; i++)
 		;	/* the caller saw that there is room */
 	f->calls[i] = call;
 	f->ncalls++;
-	r->c->ncalls++;
+	r->to->client->ncalls++;
 	return (call);
 }
 
 /* A refusal in the shape that fits the kind of request. */
 static void
-refuse(struct conn *c, const struct rev *rev, const char *id,
+refuse(struct sink *to, const struct rev *rev, const char *id,
     enum call_kind kind, const char *code, const char *next, const char *text)
 {
 	bool busy = strcmp(code, "busy") == 0;
 
 	if (kind == CALL_TOOL)
-		reply_tool_error(c, rev, id, busy ? "busy" : "error", code,
+		reply_tool_error(to, rev, id, busy ? "busy" : "error", code,
 		    next, text);
 	else
-		reply_error(c, rev, id, RPC_INTERNAL_ERROR, NULL, "%s: %s",
+		reply_error(to, rev, id, RPC_INTERNAL_ERROR, NULL, "%s: %s",
 		    code, text);
 }
 
@@ -120,13 +120,13 @@ calls_start(const struct request *r, enum call_kind kind, const char *tool,
 	char *token;
 
 	if (r->f->ncalls >= SBX_MAX_FRONT_CALLS ||
-	    r->c->ncalls >= SBX_MAX_CONN_CALLS) {
-		refuse(r->c, r->rev, r->id, kind, "busy", "Wait for the calls "
+	    r->to->client->ncalls >= SBX_MAX_CONN_CALLS) {
+		refuse(r->to, r->rev, r->id, kind, "busy", "Wait for the calls "
 		    "in flight to end.", "Too many requests are in flight.");
 		return (NULL);
 	}
 	if (progress_token(r, &token) != 0) {
-		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "Invalid params: progressToken must be a string or an "
 		    "integer");
 		return (NULL);
@@ -136,11 +136,11 @@ calls_start(const struct request *r, enum call_kind kind, const char *tool,
 		return (call);
 	if (sbx_memfd_sealed("arguments", arguments.p, arguments.len,
 	    &fd) == 0 && monitor_call(r->f, &(struct sbx_call){
-	    .principal = r->c->principal, .call = call->number, .tool = tool,
+	    .principal = r->to->client->principal, .call = call->number, .tool = tool,
 	    .container = container, .want_progress = token != NULL }, fd) == 0)
 		return (call);
 	log_warn("a call could not be handed to the monitor tool=%s", tool);
-	refuse(r->c, r->rev, r->id, kind, "shutting_down", "",
+	refuse(r->to, r->rev, r->id, kind, "shutting_down", "",
 	    "The call could not be started.");
 	calls_free(r->f, call);
 	return (NULL);
@@ -163,8 +163,8 @@ calls_progress(struct front *f, const struct sbx_call_progress *m)
 		return;
 	call->done = m->done;
 	call->sent_ns = now;
-	b = &call->c->out;
-	/* an overflow is seen by conn_send() */
+	b = &call->to->out;
+	/* an overflow is seen by the sink */
 	(void)sbx_buf_printf(b, "{\"jsonrpc\":\"2.0\",\"method\":"
 	    "\"notifications/progress\",\"params\":{\"progressToken\":%s,"
 	    "\"progress\":%" PRIu64, call->token, m->done);
@@ -175,7 +175,7 @@ calls_progress(struct front *f, const struct sbx_call_progress *m)
 		(void)sbx_json_str(b, m->message, strlen(m->message), NULL);
 	}
 	(void)sbx_buf_str(b, "}}");
-	conn_send(call->c);
+	call->to->send(call->to, false);
 }
 
 void
@@ -185,7 +185,7 @@ calls_refused(struct front *f, const struct sbx_call_refused *m)
 
 	if (call == NULL)
 		return;
-	refuse(call->c, call->rev, call->id, call->kind, m->code, m->next,
+	refuse(call->to, call->rev, call->id, call->kind, m->code, m->next,
 	    m->reason);
 	calls_free(f, call);
 }
@@ -249,7 +249,7 @@ resource_error(const struct call *call, const char *text, size_t len)
 		number = call->rev->code_no_resource;
 	else if (strncmp(word, "bad_", 4) == 0)
 		number = RPC_INVALID_PARAMS;
-	reply_error(call->c, call->rev, call->id, number, NULL, "%s",
+	reply_error(call->to, call->rev, call->id, number, NULL, "%s",
 	    sentence);
 	json_object_put(o);
 }
@@ -264,21 +264,21 @@ resource_result(const struct call *call, const char *text, size_t len)
 
 	if (!member_find(text, len, name, &list) || list.p[0] != '[') {
 		log_warn("a worker's result has no %s", name);
-		reply_error(call->c, call->rev, call->id, RPC_INTERNAL_ERROR,
+		reply_error(call->to, call->rev, call->id, RPC_INTERNAL_ERROR,
 		    NULL, "The worker's result was not usable");
 		return;
 	}
-	b = reply_begin(call->c, call->rev, call->id);
+	b = reply_begin(call->to, call->rev, call->id);
 	reply_cache(b, call->rev, 0, "private"); /* a run may still write */
 	reply_name(b, name);
-	(void)sbx_buf_add(b, list.p, list.len); /* conn_send() tells */
+	(void)sbx_buf_add(b, list.p, list.len); /* the sink tells */
 	if (call->kind == CALL_LIST &&
 	    member_find(text, len, "nextCursor", &cursor) &&
 	    cursor.p[0] == '"') {
 		reply_name(b, "nextCursor");
 		(void)sbx_buf_add(b, cursor.p, cursor.len);
 	}
-	reply_end(call->c);
+	reply_end(call->to);
 }
 
 void
@@ -291,10 +291,10 @@ calls_result(struct front *f, uint32_t number, int fd, bool is_error)
 	if (call == NULL || call->kind == CALL_LISTEN)
 		return;
 	if (!read_result(fd, &text, &len))
-		refuse(call->c, call->rev, call->id, call->kind, "bad_result",
+		refuse(call->to, call->rev, call->id, call->kind, "bad_result",
 		    "", "The worker's result was not usable.");
 	else if (call->kind == CALL_TOOL)
-		reply_tool(call->c, call->rev, call->id, text, len, is_error);
+		reply_tool(call->to, call->rev, call->id, text, len, is_error);
 	else if (is_error)
 		resource_error(call, text, len);
 	else

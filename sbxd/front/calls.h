@@ -19,19 +19,20 @@ enum call_kind {
 struct call {
 	uint32_t number;
 	enum call_kind kind;
-	struct conn *c;
+	struct sink *to;	/* borrowed; it is told when the call goes */
 	const struct rev *rev;
 	char *id, *token;	/* JSON text, owned; token NULL: no progress */
 	uint64_t done;		/* last progress sent */
 	uint64_t sent_ns;	/* when, monotonic; 0: none yet */
 };
 
-/* Is a request with this id of that connection waiting?  NULL: no. */
-struct call *calls_find_id(const struct conn *c, const char *id);
+/* Is a request with this id of that client waiting?  NULL: no. */
+struct call *calls_find_id(const struct front *f, const struct client *who,
+    const char *id);
 struct call *calls_find(const struct front *f, uint32_t number);
 /* Drops the entry; says nothing to anybody. */
 void calls_free(struct front *f, struct call *call);
-void calls_drop_conn(struct front *f, const struct conn *c);
+void calls_drop_client(struct front *f, const struct client *who);
 
 /*
  * Enter r and hand it to the monitor (not CALL_LISTEN).  arguments: one JSON

@@ -126,7 +126,7 @@ on_reap(int fd, short what, void *arg)
 {
 	struct conn *c = arg;
 	struct front *f = c->f;
-	uint64_t principal = c->principal;
+	uint64_t principal = c->client.principal;
 	bool stdio = c->number == 0;
 
 	(void)fd;
@@ -224,6 +224,8 @@ conn_new(struct front *f, int fd_in, int fd_out)
 	struct conn *c = sbx_xcalloc(1, sizeof(*c));
 
 	c->f = f;
+	c->sink = (struct sink){ .f = f, .client = &c->client,
+		.send = conn_send };
 	c->fd_in = fd_in;
 	c->fd_out = fd_out;
 	c->first = true;
@@ -232,7 +234,7 @@ conn_new(struct front *f, int fd_in, int fd_out)
 	c->line_ns = sbx_mono_ns();
 	/* the partial message, its newline and one chunk more */
 	sbx_buf_init(&c->in, SBX_MAX_JSON + 1 + sizeof(f->chunk));
-	sbx_buf_init(&c->out, SBX_FRONT_OUT_MAX);
+	sbx_buf_init(&c->sink.out, SBX_FRONT_OUT_MAX);
 	c->ev_in = event_new(f->base, c->io_in == CONN_IO_FILE ? -1 : fd_in,
 	    EV_READ | EV_PERSIST, conn_on_in, c);
 	c->ev_out = event_new(f->base, c->io_out == CONN_IO_FILE ? -1 : fd_out,
@@ -266,7 +268,7 @@ conn_new_stdio(struct front *f, int fd_in, int fd_out, uint64_t principal)
 {
 	struct conn *c = conn_new(f, fd_in, fd_out);
 
-	c->principal = principal;
+	c->client.principal = principal;
 	conn_set_state(c, CONN_OPEN);
 	return (c);
 }
@@ -282,18 +284,18 @@ conn_authenticated(struct front *f, uint32_t number, uint64_t principal,
 			break;
 	if (c == NULL || c->state != CONN_AUTH) {
 		/* it went before the answer came: its handle must go too */
-		if (principal != 0 && (c == NULL || c->principal == 0))
+		if (principal != 0 && (c == NULL || c->client.principal == 0))
 			(void)monitor_gone(f, principal);
 		return;
 	}
 	if (principal == 0) {
-		reply_error(c, &revs[REV_LATEST_LEGACY], NULL,
+		reply_error(&c->sink, &revs[REV_LATEST_LEGACY], NULL,
 		    RPC_INTERNAL_ERROR, NULL, "connection refused: %s",
 		    reason);
 		conn_end(c, "it was refused");
 		return;
 	}
-	c->principal = principal;
+	c->client.principal = principal;
 	(void)evtimer_del(c->deadline);
 	conn_set_state(c, CONN_OPEN);
 }
@@ -304,7 +306,7 @@ conn_free(struct conn *c)
 	struct front *f = c->f;
 	struct conn **p = &f->conns;
 
-	calls_drop_conn(f, c);
+	calls_drop_client(f, &c->client);
 	while (*p != c)
 		p = &(*p)->next;
 	*p = c->next;
@@ -316,7 +318,7 @@ conn_free(struct conn *c)
 		(void)close(c->fd_out);
 	(void)close(c->fd_in);
 	sbx_buf_clear(&c->in);
-	sbx_buf_clear(&c->out);
+	sbx_buf_clear(&c->sink.out);
 	if (c->number != 0 && f->nconns-- == SBX_MAX_CONNECTIONS &&
 	    f->listener != NULL)
 		(void)event_add(f->listener, NULL);

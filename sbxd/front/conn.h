@@ -7,7 +7,7 @@
  * Source: MCP revision 2026-07-28, basic/transports/stdio.
  */
 
-#include "sbxd/front/front.h"
+#include "sbxd/front/sink.h"
 
 enum conn_state {
 	CONN_AUTH,	/* waits for FRONT_PRINCIPAL; nothing is read */
@@ -29,10 +29,9 @@ struct conn {
 	struct front *f;
 	struct conn *next;
 	uint32_t number;	/* in FRONT_AUTH; 0: stdio */
-	uint64_t principal;	/* handle, 0 until FRONT_PRINCIPAL */
 	enum conn_state state;
-	enum rev_id rev;	/* what initialize selected, or REV_NONE */
-	unsigned ncalls;
+	struct sink sink;	/* lines */
+	struct client client;
 	int fd_in, fd_out;	/* the same number for a socket */
 	enum conn_io io_in, io_out;
 	bool first;		/* nothing was received yet */
@@ -40,7 +39,7 @@ struct conn {
 	bool feeding;		/* flushed when all lines are handled */
 	bool warned;		/* of descriptors that are not wanted */
 	struct event *ev_in, *ev_out, *deadline, *reap;
-	struct sbx_buf in, out;
+	struct sbx_buf in;
 	size_t in_off, in_seen;	/* handled; searched for a newline */
 	size_t out_off;		/* written */
 	uint64_t line_ns;	/* monotonic: when a message began */
@@ -67,8 +66,7 @@ void conn_feed(struct conn *c, const void *data, size_t len);
 void conn_take_lines(struct conn *c);
 /* Go on reading requests, if all that it was paused for is over. */
 void conn_resume(struct conn *c);
-/* End the message that was appended to c->out and send what can be sent. */
-void conn_send(struct conn *c);
+void conn_send(struct sink *s, bool last);
 void conn_flush(struct conn *c);
 size_t conn_unsent(const struct conn *c);
 void conn_on_in(int fd, short what, void *arg);

@@ -44,7 +44,7 @@ take_rights(struct conn *c, struct msghdr *msg)
 			    S_ISDIR(st.st_mode))
 				/* it cannot fail in a way that matters here:
 				 * without a root copies are refused */
-				(void)monitor_root(c->f, c->principal, fds[i]);
+				(void)monitor_root(c->f, c->client.principal, fds[i]);
 			else if (!c->warned) {
 				c->warned = true;
 				log_notice("a descriptor from a client was "
@@ -109,7 +109,7 @@ conn_take_lines(struct conn *c)
 		len = (size_t)(end - line);
 		c->in_off = c->in_seen = (size_t)(end + 1 - c->in.data);
 		if (!c->discard)
-			rpc_line(c, line, len);
+			rpc_line(&c->sink, line, len);
 		c->discard = false;
 		c->line_ns = sbx_mono_ns();
 		if (conn_unsent(c) > SBX_FRONT_OUT_MARK)
@@ -121,7 +121,7 @@ conn_take_lines(struct conn *c)
 	c->feeding = false;
 	if (c->state == CONN_OPEN && !c->discard &&
 	    c->in.len - c->in_off > SBX_MAX_JSON) {
-		reply_error(c, &revs[c->rev], NULL, RPC_PARSE_ERROR, NULL,
+		reply_error(&c->sink, &revs[c->client.rev], NULL, RPC_PARSE_ERROR, NULL,
 		    "the message is longer than %u bytes", SBX_MAX_JSON);
 		c->discard = true;
 	}
@@ -172,7 +172,7 @@ conn_on_in(int fd, short what, void *arg)
 size_t
 conn_unsent(const struct conn *c)
 {
-	return (c->out.len - c->out_off);
+	return (c->sink.out.len - c->out_off);
 }
 
 /* What can be written now, or EAGAIN.  A blocking terminal is asked for little
@@ -180,7 +180,7 @@ conn_unsent(const struct conn *c)
 static ssize_t
 write_some(struct conn *c)
 {
-	const char *p = c->out.data + c->out_off;
+	const char *p = c->sink.out.data + c->out_off;
 	size_t n = conn_unsent(c);
 
 	if (c->number != 0)
@@ -213,15 +213,15 @@ conn_flush(struct conn *c)
 			conn_end(c, "its output cannot be watched");
 	}
 	if (conn_unsent(c) == 0) {
-		c->out.len = c->out_off = 0;
+		c->sink.out.len = c->out_off = 0;
 		c->sent_ns = 0;
-		if (c->out.size > KEEP_BYTES) {
-			sbx_buf_clear(&c->out);
-			sbx_buf_init(&c->out, c->out.max);
+		if (c->sink.out.size > KEEP_BYTES) {
+			sbx_buf_clear(&c->sink.out);
+			sbx_buf_init(&c->sink.out, c->sink.out.max);
 		}
 	} else if (c->out_off > SBX_FRONT_OUT_MARK &&
-	    c->out_off > c->out.len / 2) {
-		sbx_buf_consume(&c->out, c->out_off);
+	    c->out_off > c->sink.out.len / 2) {
+		sbx_buf_consume(&c->sink.out, c->out_off);
 		c->out_off = 0;
 	}
 }
@@ -250,11 +250,16 @@ conn_on_out(int fd, short what, void *arg)
 	conn_arm(c);
 }
 
+/* struct sink's send: a message is a line. */
 void
-conn_send(struct conn *c)
+conn_send(struct sink *s, bool last)
 {
-	(void)sbx_buf_add(&c->out, "\n", 1); /* the flag tells */
-	if (c->out.overflow) {
+	struct conn *c = (struct conn *)((char *)s -
+	    offsetof(struct conn, sink));
+
+	(void)last;
+	(void)sbx_buf_add(&s->out, "\n", 1); /* the flag tells */
+	if (c->sink.out.overflow) {
 		conn_end(c, "it does not read");
 		return;
 	}

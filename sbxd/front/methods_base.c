@@ -40,43 +40,43 @@ on_initialize(struct request *r)
 
 	asked = rpc_string(r, "protocolVersion", &len, NULL);
 	if (asked == NULL) {
-		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "Invalid params: protocolVersion must be a string");
 		return;
 	}
 	id = rev_find(asked, len);
 	if (id == REV_NONE || revs[id].modern)
 		id = REV_LATEST_LEGACY;
-	r->c->rev = id;
-	b = reply_begin(r->c, &revs[id], r->id);
+	r->to->client->rev = id;
+	b = reply_begin(r->to, &revs[id], r->id);
 	reply_name(b, "protocolVersion");
 	(void)sbx_buf_printf(b, "\"%s\"", revs[id].name);
 	put_capabilities(b);
 	reply_name(b, "serverInfo");
 	reply_server_info(b);
 	put_instructions(b);
-	reply_end(r->c);
+	reply_end(r->to);
 }
 
 /* Source: MCP revision 2026-07-28, server/discover. */
 void
 on_discover(struct request *r)
 {
-	struct sbx_buf *b = reply_begin(r->c, r->rev, r->id);
+	struct sbx_buf *b = reply_begin(r->to, r->rev, r->id);
 
 	reply_name(b, "supportedVersions");
 	reply_versions(b);
 	put_capabilities(b);
 	put_instructions(b);
 	reply_cache(b, r->rev, DISCOVER_TTL_MS, "public");
-	reply_end(r->c);
+	reply_end(r->to);
 }
 
 void
 on_ping_request(struct request *r)
 {
-	(void)reply_begin(r->c, r->rev, r->id);
-	reply_end(r->c);
+	(void)reply_begin(r->to, r->rev, r->id);
+	reply_end(r->to);
 }
 
 /*
@@ -93,7 +93,7 @@ on_cancelled(struct request *r)
 	if (r->params == NULL ||
 	    !json_object_object_get_ex(r->params, "requestId", &v) ||
 	    rpc_token(v, &id) != 0 ||
-	    (call = calls_find_id(r->c, id)) == NULL)
+	    (call = calls_find_id(r->f, r->to->client, id)) == NULL)
 		return;
 	if (call->kind != CALL_LISTEN &&
 	    monitor_cancel(r->f, call->number) != 0)
@@ -111,12 +111,12 @@ void
 on_subscribe(struct request *r)
 {
 	struct json_object *v;
-	struct sbx_buf *b = &r->c->out;
+	struct sbx_buf *b = &r->to->out;
 
 	if (r->params == NULL ||
 	    !json_object_object_get_ex(r->params, "notifications", &v) ||
 	    !json_object_is_type(v, json_type_object)) {
-		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "Invalid params: notifications must be an object");
 		return;
 	}
@@ -126,5 +126,5 @@ on_subscribe(struct request *r)
 	    "\"notifications/subscriptions/acknowledged\",\"params\":{"
 	    "\"_meta\":{\"io.modelcontextprotocol/subscriptionId\":%s},"
 	    "\"notifications\":{}}}", r->id);
-	conn_send(r->c);
+	r->to->send(r->to, false);
 }

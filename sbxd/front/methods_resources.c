@@ -48,7 +48,7 @@ on_resources_list(struct request *r)
 
 	cursor = rpc_string(r, "cursor", &len, &bad);
 	if (bad || len > TEXT_MAX)
-		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "Invalid cursor");
 	else
 		ask(r, CALL_LIST, "resources/list", "cursor", cursor, len);
@@ -62,7 +62,7 @@ on_resources_read(struct request *r)
 
 	uri = rpc_string(r, "uri", &len, NULL);
 	if (uri == NULL || len > TEXT_MAX)
-		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "Invalid params: uri must be a string of at most %d bytes",
 		    TEXT_MAX);
 	else
@@ -76,13 +76,13 @@ on_resources_templates(struct request *r)
 
 	if (r->params != NULL &&
 	    json_object_object_get_ex(r->params, "cursor", NULL)) {
-		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "Invalid cursor");
 		return;
 	}
-	b = reply_begin(r->c, r->rev, r->id);
+	b = reply_begin(r->to, r->rev, r->id);
 	reply_name(b, "resourceTemplates");
 	(void)sbx_buf_str(b, templates);
 	reply_cache(b, r->rev, TEMPLATES_TTL_MS, "public");
-	reply_end(r->c);
+	reply_end(r->to);
 }

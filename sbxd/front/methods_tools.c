@@ -108,7 +108,7 @@ cursor_refused(struct request *r)
 	if (r->params == NULL ||
 	    !json_object_object_get_ex(r->params, "cursor", NULL))
 		return (false);
-	reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+	reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 	    "Invalid cursor");
 	return (true);
 }
@@ -120,11 +120,11 @@ on_tools_list(struct request *r)
 
 	if (cursor_refused(r))
 		return;
-	b = reply_begin(r->c, r->rev, r->id);
+	b = reply_begin(r->to, r->rev, r->id);
 	reply_name(b, "tools");
 	(void)sbx_buf_add(b, r->f->tools.data, r->f->tools.len);
 	reply_cache(b, r->rev, LIST_TTL_MS, "public");
-	reply_end(r->c);
+	reply_end(r->to);
 }
 
 /* --- tools/call ----------------------------------------------------------- */
@@ -190,7 +190,7 @@ unknown_tool(struct request *r, const char *name, size_t len)
 	if (near != NULL)
 		(void)snprintf(next, sizeof(next), "Call %s, if that is "
 		    "meant; tools/list has all names.", near);
-	reply_tool_error(r->c, r->rev, r->id, "error", "unknown_tool",
+	reply_tool_error(r->to, r->rev, r->id, "error", "unknown_tool",
 	    near != NULL ? next : "Take a name that tools/list has.", text);
 }
 
@@ -236,7 +236,7 @@ on_tools_call(struct request *r)
 
 	name = rpc_string(r, "name", &len, NULL);
 	if (name == NULL) {
-		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "Invalid params: name must be a string");
 		return;
 	}
@@ -248,7 +248,7 @@ on_tools_call(struct request *r)
 	if (r->arguments.p != NULL)
 		arguments = r->arguments;
 	if (arguments.p[0] != '{') {
-		reply_tool_error(r->c, r->rev, r->id, "error", "bad_argument",
+		reply_tool_error(r->to, r->rev, r->id, "error", "bad_argument",
 		    "Give the arguments by name, as one object.",
 		    "\"arguments\" must be an object.");
 		return;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The appends below cannot be checked one by one: the buffer remembers that
- * one did not fit, and conn_send() ends the connection then. */
+ * one did not fit, and the sink ends its client then. */
 
 static void
 put(struct sbx_buf *b, const char *s)
@@ -48,9 +48,9 @@ reply_versions(struct sbx_buf *b)
 }
 
 struct sbx_buf *
-reply_begin(struct conn *c, const struct rev *rev, const char *id)
+reply_begin(struct sink *to, const struct rev *rev, const char *id)
 {
-	struct sbx_buf *b = &c->out;
+	struct sbx_buf *b = &to->out;
 
 	put(b, "{\"jsonrpc\":\"2.0\",\"id\":");
 	put(b, id);
@@ -81,17 +81,17 @@ reply_cache(struct sbx_buf *b, const struct rev *rev, unsigned ttl_ms,
 }
 
 void
-reply_end(struct conn *c)
+reply_end(struct sink *to)
 {
-	put(&c->out, "}}");
-	conn_send(c);
+	put(&to->out, "}}");
+	to->send(to, true);
 }
 
 void
-reply_error(struct conn *c, const struct rev *rev, const char *id, int code,
+reply_error(struct sink *to, const struct rev *rev, const char *id, int code,
     const char *data, const char *fmt, ...)
 {
-	struct sbx_buf *b = &c->out;
+	struct sbx_buf *b = &to->out;
 	char text[512];
 	va_list ap;
 
@@ -111,16 +111,16 @@ reply_error(struct conn *c, const struct rev *rev, const char *id, int code,
 		put(b, data);
 	}
 	put(b, "}}");
-	conn_send(c);
+	to->send(to, true);
 }
 
 /* The text is the same JSON, for clients that show or pass on text only.
  * Source: MCP revision 2025-06-18, server/tools, structured content. */
 void
-reply_tool(struct conn *c, const struct rev *rev, const char *id,
+reply_tool(struct sink *to, const struct rev *rev, const char *id,
     const char *json, size_t len, bool is_error)
 {
-	struct sbx_buf *b = reply_begin(c, rev, id);
+	struct sbx_buf *b = reply_begin(to, rev, id);
 
 	reply_name(b, "content");
 	put(b, "[{\"type\":\"text\",\"text\":");
@@ -130,11 +130,11 @@ reply_tool(struct conn *c, const struct rev *rev, const char *id,
 	(void)sbx_buf_add(b, json, len);
 	reply_name(b, "isError");
 	put(b, is_error ? "true" : "false");
-	reply_end(c);
+	reply_end(to);
 }
 
 void
-reply_tool_error(struct conn *c, const struct rev *rev, const char *id,
+reply_tool_error(struct sink *to, const struct rev *rev, const char *id,
     const char *status, const char *code, const char *next, const char *text)
 {
 	SBX_CLEANUP_BUF struct sbx_buf b;
@@ -152,5 +152,5 @@ reply_tool_error(struct conn *c, const struct rev *rev, const char *id,
 		put_string(&b, next);
 	}
 	put(&b, "}");
-	reply_tool(c, rev, id, b.data, b.len, true);
+	reply_tool(to, rev, id, b.data, b.len, true);
 }

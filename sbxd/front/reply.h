@@ -7,11 +7,11 @@
  * may fail, so everything is checked before it is begun.
  */
 
-#include "sbxd/front/conn.h"
 #include "sbxd/front/rpc.h"
+#include "sbxd/front/sink.h"
 
-/* Begin a result with what the revision wants in each; returns c->out. */
-struct sbx_buf *reply_begin(struct conn *c, const struct rev *rev,
+/* Begin a result with what the revision wants in each; returns to->out. */
+struct sbx_buf *reply_begin(struct sink *to, const struct rev *rev,
     const char *id);
 /* A member's name, with a comma where one is due. */
 void reply_name(struct sbx_buf *b, const char *name);
@@ -21,23 +21,23 @@ void reply_cache(struct sbx_buf *b, const struct rev *rev, unsigned ttl_ms,
 /* serverInfo's value, and the list of all versions, newest first. */
 void reply_server_info(struct sbx_buf *b);
 void reply_versions(struct sbx_buf *b);
-void reply_end(struct conn *c);
+void reply_end(struct sink *to);
 
 /*
  * A JSON-RPC error.  id: JSON text, or NULL when it could not be read (or the
  * error answers no request).  data: JSON text or NULL.
  */
-void reply_error(struct conn *c, const struct rev *rev, const char *id,
+void reply_error(struct sink *to, const struct rev *rev, const char *id,
     int code, const char *data, const char *fmt, ...) SBX_PRINTF(6, 7);
 
 /*
  * A whole tools/call result.  json: the structured content, clean JSON of one
  * object without newlines.
  */
-void reply_tool(struct conn *c, const struct rev *rev, const char *id,
+void reply_tool(struct sink *to, const struct rev *rev, const char *id,
     const char *json, size_t len, bool is_error);
 /* The suite's error object as such a result.  next: "" or a sentence. */
-void reply_tool_error(struct conn *c, const struct rev *rev, const char *id,
+void reply_tool_error(struct sink *to, const struct rev *rev, const char *id,
     const char *status, const char *code, const char *next, const char *text);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include "common/base/json.h"
 #include "sbxd/front/calls.h"
-#include "sbxd/front/conn.h"
 #include "sbxd/front/reply.h"
 
 #include <inttypes.h>
@@ -74,7 +73,7 @@ unsupported_version(const struct request *r, const char *asked, size_t len)
 	(void)sbx_buf_str(&data, ",\"requested\":");
 	(void)sbx_json_str(&data, asked, len < 64 ? len : 64, NULL);
 	(void)sbx_buf_str(&data, "}");
-	reply_error(r->c, r->rev, r->id, RPC_UNSUPPORTED_VERSION, data.data,
+	reply_error(r->to, r->rev, r->id, RPC_UNSUPPORTED_VERSION, data.data,
 	    known == REV_NONE ? "Unsupported protocol version" :
 	    "Unsupported protocol version in _meta: %s is selected with "
 	    "initialize", known == REV_NONE ? "" : revs[known].name);
@@ -93,13 +92,13 @@ choose_revision(struct request *r)
 	enum rev_id id;
 	size_t len;
 
-	r->rev = &revs[r->c->rev];
+	r->rev = &revs[r->to->client->rev];
 	if (r->meta == NULL ||
 	    !json_object_object_get_ex(r->meta, META_VERSION, &version))
 		return (true);
 	r->rev = &revs[revs_newest_first[0]];
 	if (!json_object_is_type(version, json_type_string)) {
-		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "_meta: %s must be a string", META_VERSION);
 		return (false);
 	}
@@ -114,7 +113,7 @@ choose_revision(struct request *r)
 	if (r->id != NULL &&
 	    (!json_object_object_get_ex(r->meta, META_CAPABILITIES, &caps) ||
 	    !json_object_is_type(caps, json_type_object))) {
-		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "_meta: %s must be given, an object", META_CAPABILITIES);
 		return (false);
 	}
@@ -135,18 +134,18 @@ dispatch(struct request *r, const char *name, size_t len)
 			methods[m].fn(r);
 		return;
 	}
-	if (calls_find_id(r->c, r->id) != NULL)
-		reply_error(r->c, r->rev, r->id, RPC_INVALID_REQUEST, NULL,
+	if (calls_find_id(r->f, r->to->client, r->id) != NULL)
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_REQUEST, NULL,
 		    "Invalid request: a request with this id is in flight");
 	else if (rev_has(r->rev, m) && !methods[m].notification)
 		methods[m].fn(r);
 	else if (m < METHOD_MAX && !methods[m].notification &&
 	    r->rev == &revs[REV_NONE])
-		reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "params._meta lacks %s (and the connection is not "
 		    "initialized)", META_VERSION);
 	else
-		reply_error(r->c, r->rev, r->id, RPC_METHOD_NOT_FOUND, NULL,
+		reply_error(r->to, r->rev, r->id, RPC_METHOD_NOT_FOUND, NULL,
 		    "Method not found: %s",
 		    sbx_vis(shown, sizeof(shown), name, len));
 }
@@ -200,14 +199,14 @@ handle(struct request *r, struct json_object *msg)
 		return;
 	wrong = read_envelope(r, msg, &id);
 	if (wrong != NULL) {
-		reply_error(r->c, r->rev, r->id, RPC_INVALID_REQUEST, NULL,
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_REQUEST, NULL,
 		    "Invalid request: %s", wrong);
 		return;
 	}
 	if (json_object_object_get_ex(msg, "params", &r->params) &&
 	    !json_object_is_type(r->params, json_type_object)) {
 		if (r->id != NULL)
-			reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS,
+			reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS,
 			    NULL, "Invalid params: params must be an object");
 		return;
 	}
@@ -215,7 +214,7 @@ handle(struct request *r, struct json_object *msg)
 	    json_object_object_get_ex(r->params, "_meta", &r->meta) &&
 	    !json_object_is_type(r->meta, json_type_object)) {
 		if (r->id != NULL)
-			reply_error(r->c, r->rev, r->id, RPC_INVALID_PARAMS,
+			reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS,
 			    NULL, "Invalid params: _meta must be an object");
 		return;
 	}
@@ -251,26 +250,26 @@ cut_arguments(const char *text, size_t len, struct span *ret_arguments,
 
 /* text: a clean object. */
 static void
-parse(struct conn *c, const char *text, size_t len)
+parse(struct sink *to, const char *text, size_t len)
 {
-	struct request r = { .f = c->f, .c = c, .rev = &revs[c->rev] };
+	struct request r = { .f = to->f, .to = to, .rev = &revs[to->client->rev] };
 	SBX_CLEANUP_BUF struct sbx_buf envelope;
 	struct json_object *msg;
 
 	sbx_buf_init(&envelope, SBX_MAX_ENVELOPE);
 	if (cut_arguments(text, len, &r.arguments, &envelope) != 0) {
-		reply_error(c, r.rev, NULL, RPC_INVALID_REQUEST, NULL,
+		reply_error(to, r.rev, NULL, RPC_INVALID_REQUEST, NULL,
 		    "Invalid request: more than %u bytes beside the arguments",
 		    SBX_MAX_ENVELOPE);
 		return;
 	}
-	json_tokener_reset(c->f->tokener);
-	msg = json_tokener_parse_ex(c->f->tokener, envelope.data,
+	json_tokener_reset(to->f->tokener);
+	msg = json_tokener_parse_ex(to->f->tokener, envelope.data,
 	    (int)envelope.len);
 	/* what the scan let through must parse; if not, trust neither */
-	if (json_tokener_get_error(c->f->tokener) != json_tokener_success ||
+	if (json_tokener_get_error(to->f->tokener) != json_tokener_success ||
 	    !json_object_is_type(msg, json_type_object))
-		reply_error(c, r.rev, NULL, RPC_PARSE_ERROR, NULL,
+		reply_error(to, r.rev, NULL, RPC_PARSE_ERROR, NULL,
 		    "Parse error");
 	else
 		handle(&r, msg);
@@ -278,9 +277,9 @@ parse(struct conn *c, const char *text, size_t len)
 }
 
 void
-rpc_line(struct conn *c, const char *text, size_t len)
+rpc_line(struct sink *to, const char *text, size_t len)
 {
-	const struct rev *rev = &revs[c->rev];
+	const struct rev *rev = &revs[to->client->rev];
 	struct sbx_json_where where;
 	size_t i = 0;
 
@@ -294,11 +293,11 @@ rpc_line(struct conn *c, const char *text, size_t len)
 	if (sbx_json_scan(text, len, SBX_MAX_JSON, SBX_MAX_JSON_DEPTH,
 	    &where) != 0) {
 		if (where.fault == SBX_JSON_DUPLICATE)
-			reply_error(c, rev, NULL, RPC_INVALID_REQUEST, NULL,
+			reply_error(to, rev, NULL, RPC_INVALID_REQUEST, NULL,
 			    "Invalid request: %s: \"%s\"",
 			    sbx_json_fault_text(where.fault), where.name);
 		else
-			reply_error(c, rev, NULL, where.fault ==
+			reply_error(to, rev, NULL, where.fault ==
 			    SBX_JSON_NUMBER ? RPC_INVALID_REQUEST :
 			    RPC_PARSE_ERROR, NULL, "Parse error: %s (byte %zu)",
 			    sbx_json_fault_text(where.fault), where.offset);
@@ -306,11 +305,11 @@ rpc_line(struct conn *c, const char *text, size_t len)
 	}
 	/* only 2025-03-26 had them, and it is not served */
 	if (text[i] == '[')
-		reply_error(c, rev, NULL, RPC_INVALID_REQUEST, NULL,
+		reply_error(to, rev, NULL, RPC_INVALID_REQUEST, NULL,
 		    "Invalid request: no revision served here has batches");
 	else if (text[i] != '{')
-		reply_error(c, rev, NULL, RPC_INVALID_REQUEST, NULL,
+		reply_error(to, rev, NULL, RPC_INVALID_REQUEST, NULL,
 		    "Invalid request: not an object");
 	else
-		parse(c, text, len);
+		parse(to, text, len);
 }

@@ -8,6 +8,7 @@
 
 #include "sbxd/front/front.h"
 #include "sbxd/front/member.h"
+#include "sbxd/front/sink.h"
 
 struct json_object;
 
@@ -23,7 +24,7 @@ enum {
 /* All borrowed, valid until the method's function returns. */
 struct request {
 	struct front *f;
-	struct conn *c;
+	struct sink *to;		/* for its answer */
 	const struct rev *rev;
 	const char *id;			/* as JSON text; NULL: notification */
 	struct json_object *params;	/* NULL: none */
@@ -36,7 +37,7 @@ struct request {
  * One message of a client, without its newline; white space only is none.
  * Answers what must be answered.  text is borrowed and not kept.
  */
-void rpc_line(struct conn *c, const char *text, size_t len);
+void rpc_line(struct sink *to, const char *text, size_t len);
 
 /*
  * An id or progress token as JSON text: a string of at most
