@@ -10,6 +10,7 @@ libsbx_a_SOURCES = \
 	common/base/paths.c common/base/paths.h \
 	common/base/subid.c common/base/subid.h \
 	common/base/userns.c common/base/userns.h \
+	common/http/http.c common/http/http.h \
 	common/base/log.c common/base/log.h \
 	common/base/conf.c common/base/conf.h common/base/conf.def \
 	common/proto/codec.c common/proto/copystream.h common/proto/msgs.def \

@@ -9,7 +9,12 @@
 #define SBX_MAX_SANDBOXES 256
 #define SBX_MAX_REAPED 64	/* remembered, oldest go first */
 #define SBX_MAX_PRINCIPALS 64
-#define SBX_MAX_CONNECTIONS 64	/* of one front, without stdio */
+#define SBX_MAX_CONNECTIONS 64	/* of one front, without stdio and HTTP */
+#define SBX_MAX_HTTP 640	/* HTTP connections of one front */
+#define SBX_MAX_HTTP_USERS 64	/* tokens in use at once */
+#define SBX_MAX_HTTP_SESSIONS 256
+#define SBX_MAX_HTTP_STREAMS 768	/* answers under way or kept */
+#define SBX_HTTP_KEEP (1u << 20) /* bytes of one kept answer */
 #define SBX_MAX_CTL 8		/* connections of operators */
 #define SBX_MAX_CALLS 24	/* in flight, all principals */
 #define SBX_MAX_CALLS_SANDBOX 6

@@ -46,9 +46,39 @@ calls_free(struct front *f, struct call *call)
 			f->calls[i] = NULL;
 	f->ncalls--;
 	call->to->client->ncalls--;
+	sink_release(call->to);		/* may be its end */
 	free(call->id);
 	free(call->token);
 	free(call);
+}
+
+void
+calls_cancel(struct front *f, struct call *call)
+{
+	if (call->kind != CALL_LISTEN &&
+	    monitor_cancel(f, call->number) != 0)
+		log_warn("a cancel could not be handed to the monitor");
+	calls_free(f, call);
+}
+
+void
+calls_cancel_client(struct front *f, const struct client *who)
+{
+	size_t i;
+
+	for (i = 0; i < SBX_MAX_FRONT_CALLS; i++)
+		if (f->calls[i] != NULL && f->calls[i]->to->client == who)
+			calls_cancel(f, f->calls[i]);
+}
+
+void
+calls_cancel_sink(struct front *f, const struct sink *to)
+{
+	size_t i;
+
+	for (i = 0; i < SBX_MAX_FRONT_CALLS; i++)
+		if (f->calls[i] != NULL && f->calls[i]->to == to)
+			calls_cancel(f, f->calls[i]);
 }
 
 void
@@ -93,6 +123,7 @@ call_new(const struct request *r, enum call_kind kind, char *token)
 	f->calls[i] = call;
 	f->ncalls++;
 	r->to->client->ncalls++;
+	sink_hold(r->to);
 	return (call);
 }
 

@@ -32,6 +32,10 @@ struct call *calls_find_id(const struct front *f, const struct client *who,
 struct call *calls_find(const struct front *f, uint32_t number);
 /* Drops the entry; says nothing to anybody. */
 void calls_free(struct front *f, struct call *call);
+/* The same, and the monitor ends the work. */
+void calls_cancel(struct front *f, struct call *call);
+void calls_cancel_client(struct front *f, const struct client *who);
+void calls_cancel_sink(struct front *f, const struct sink *to);
 void calls_drop_client(struct front *f, const struct client *who);
 
 /*

@@ -2,6 +2,7 @@
 
 #include "common/base/log.h"
 #include "sbxd/front/calls.h"
+#include "sbxd/front/http.h"
 #include "sbxd/front/reply.h"
 
 #include <event2/event.h>
@@ -23,6 +24,7 @@
 #define AUTH_MS 5000		/* for the monitor's answer */
 #define LINE_MS 60000		/* from a message's first byte to its last */
 #define STALL_MS 120000		/* a client that takes none of its output */
+#define IDLE_MS 600000		/* an HTTP connection between requests */
 #define RESUME_MS 5
 
 static const char *const state_names[CONN_STATE_MAX] = {
@@ -87,6 +89,7 @@ enter_dead(struct conn *c)
 {
 	read_off(c);
 	(void)event_del(c->ev_out);
+	(void)event_del(c->ev_next);
 	(void)event_del(c->deadline);
 	event_active(c->reap, EV_TIMEOUT, 0);
 }
@@ -126,7 +129,7 @@ on_reap(int fd, short what, void *arg)
 {
 	struct conn *c = arg;
 	struct front *f = c->f;
-	uint64_t principal = c->client.principal;
+	uint64_t principal = c->client.principal; /* HTTP: 0 */
 	bool stdio = c->number == 0;
 
 	(void)fd;
@@ -138,6 +141,26 @@ on_reap(int fd, short what, void *arg)
 		(void)monitor_eof(f);
 	else if (principal != 0)
 		(void)monitor_gone(f, principal);
+}
+
+static uint64_t
+http_time_ms(const struct conn *c, const char **ret_why)
+{
+	switch (c->http->state) {
+	case HTTP_HEAD:
+		*ret_why = "no request came";
+		return (c->in.len > c->in_off ? LINE_MS : IDLE_MS);
+	case HTTP_BODY:
+		*ret_why = "a request did not end";
+		return (LINE_MS);
+	case HTTP_ASK:
+		*ret_why = "the monitor did not say who it is";
+		return (AUTH_MS);
+	case HTTP_ANSWER:
+	case HTTP_STATE_MAX:
+		break;
+	}
+	return (0);
 }
 
 /* What of its times is running, and how long it still may; 0: nothing. */
@@ -156,6 +179,11 @@ time_left(const struct conn *c, const char **ret_why)
 		since = c->sent_ns;
 		limit = STALL_MS * MS_NS;
 		*ret_why = "it does not read";
+	} else if (c->http != NULL) {
+		since = c->line_ns;
+		limit = http_time_ms(c, ret_why) * MS_NS;
+		if (limit == 0)
+			return (0);
 	} else if (c->in.len > c->in_off || c->discard) {
 		since = c->line_ns;
 		limit = LINE_MS * MS_NS;
@@ -195,6 +223,14 @@ conn_arm(struct conn *c)
 	tv.tv_usec = (suseconds_t)(left / 1000 % 1000000);
 	if (evtimer_add(c->deadline, &tv) != 0)
 		conn_end(c, "no timer for it");
+}
+
+static void
+on_next(int fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	conn_take(arg);
 }
 
 /* Find out how not to block on fd. */
@@ -239,28 +275,52 @@ conn_new(struct front *f, int fd_in, int fd_out)
 	    EV_READ | EV_PERSIST, conn_on_in, c);
 	c->ev_out = event_new(f->base, c->io_out == CONN_IO_FILE ? -1 : fd_out,
 	    EV_WRITE, conn_on_out, c);
+	c->ev_next = evtimer_new(f->base, on_next, c);
 	c->deadline = evtimer_new(f->base, on_deadline, c);
 	c->reap = evtimer_new(f->base, on_reap, c);
 	if (c->ev_in == NULL || c->ev_out == NULL || c->deadline == NULL ||
-	    c->reap == NULL)
+	    c->reap == NULL || c->ev_next == NULL)
 		sbx_fatal("no memory for a connection");
 	c->next = f->conns;
 	f->conns = c;
 	return (c);
 }
 
-struct conn *
-conn_new_unix(struct front *f, int fd)
+static struct conn *
+conn_accepted(struct listener *l, int fd)
 {
+	struct front *f = l->f;
 	struct conn *c = conn_new(f, fd, fd);
 
-	f->nconns++;
+	c->from = l;
 	do {
 		c->number = ++f->last_conn;
 	} while (c->number == 0);
+	return (c);
+}
+
+/* The client is not known yet, so nothing of it is read: the monitor looks
+ * at the socket's credentials itself. */
+void
+conn_new_unix(struct listener *l, int fd)
+{
+	struct conn *c = conn_accepted(l, fd);
+
 	c->state = CONN_AUTH;
 	conn_arm(c);
-	return (c);
+	if (monitor_auth(l->f, c->number, fd) != 0)
+		conn_end(c, "the monitor cannot be asked who it is");
+}
+
+void
+conn_new_http(struct listener *l, int fd)
+{
+	struct conn *c = conn_accepted(l, fd);
+
+	c->http = http_conn_new();
+	c->state = CONN_AUTH;
+	conn_set_state(c, CONN_OPEN);
+	conn_arm(c);
 }
 
 struct conn *
@@ -306,6 +366,8 @@ conn_free(struct conn *c)
 	struct front *f = c->f;
 	struct conn **p = &f->conns;
 
+	if (c->http != NULL)
+		http_conn_free(c);
 	calls_drop_client(f, &c->client);
 	while (*p != c)
 		p = &(*p)->next;
@@ -314,13 +376,13 @@ conn_free(struct conn *c)
 	event_free(c->ev_out);
 	event_free(c->deadline);
 	event_free(c->reap);
+	event_free(c->ev_next);
 	if (c->fd_out != c->fd_in)
 		(void)close(c->fd_out);
 	(void)close(c->fd_in);
 	sbx_buf_clear(&c->in);
 	sbx_buf_clear(&c->sink.out);
-	if (c->number != 0 && f->nconns-- == SBX_MAX_CONNECTIONS &&
-	    f->listener != NULL)
-		(void)event_add(f->listener, NULL);
+	if (c->from != NULL)
+		listen_freed(c->from);
 	free(c);
 }

@@ -3,7 +3,7 @@
 
 /*
  * A client's connection: the stdio pair or an accepted Unix socket, both with
- * one JSON-RPC message a line.
+ * one JSON-RPC message a line, or one that speaks HTTP (http.h).
  * Source: MCP revision 2026-07-28, basic/transports/stdio.
  */
 
@@ -28,6 +28,8 @@ enum conn_io {
 struct conn {
 	struct front *f;
 	struct conn *next;
+	struct listener *from;	/* NULL: stdio */
+	struct http *http;	/* owned; NULL: lines */
 	uint32_t number;	/* in FRONT_AUTH; 0: stdio */
 	enum conn_state state;
 	struct sink sink;	/* lines */
@@ -39,6 +41,7 @@ struct conn {
 	bool feeding;		/* flushed when all lines are handled */
 	bool warned;		/* of descriptors that are not wanted */
 	struct event *ev_in, *ev_out, *deadline, *reap;
+	struct event *ev_next;	/* look at what is buffered */
 	struct sbx_buf in;
 	size_t in_off, in_seen;	/* handled; searched for a newline */
 	size_t out_off;		/* written */
@@ -46,8 +49,10 @@ struct conn {
 	uint64_t sent_ns;	/* when output last moved; 0: none waits */
 };
 
-/* fd: owned.  Starts in CONN_AUTH.  NULL when the loop has no memory. */
-struct conn *conn_new_unix(struct front *f, int fd);
+/* fd: owned.  Starts in CONN_AUTH: the monitor is asked who it is. */
+void conn_new_unix(struct listener *l, int fd);
+/* fd: owned.  Starts in CONN_OPEN; each request says who it is. */
+void conn_new_http(struct listener *l, int fd);
 /* Both owned.  Starts in CONN_OPEN. */
 struct conn *conn_new_stdio(struct front *f, int fd_in, int fd_out,
     uint64_t principal);
@@ -63,10 +68,15 @@ void conn_free(struct conn *c);
 /* The input path: any number of bytes, whole lines are handled. */
 void conn_feed(struct conn *c, const void *data, size_t len);
 /* Handle what is buffered, while it is CONN_OPEN. */
-void conn_take_lines(struct conn *c);
+void conn_take(struct conn *c);
+/* What HTTP does with it: c->http is not NULL. */
+void http_take(struct conn *c);
+void http_conn_free(struct conn *c);
 /* Go on reading requests, if all that it was paused for is over. */
 void conn_resume(struct conn *c);
 void conn_send(struct sink *s, bool last);
+/* Something was appended to c->sink.out: send what can be sent. */
+void conn_sent(struct conn *c);
 void conn_flush(struct conn *c);
 size_t conn_unsent(const struct conn *c);
 void conn_on_in(int fd, short what, void *arg);

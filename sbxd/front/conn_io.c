@@ -1,6 +1,7 @@
 #include "sbxd/front/conn.h"
 
 #include "common/base/log.h"
+#include "sbxd/front/http.h"
 #include "sbxd/front/reply.h"
 #include "sbxd/front/rpc.h"
 
@@ -82,7 +83,7 @@ static void
 compact(struct conn *c)
 {
 	sbx_buf_consume(&c->in, c->in_off);
-	c->in_seen -= c->in_off;
+	c->in_seen -= c->in_seen < c->in_off ? c->in_seen : c->in_off;
 	c->in_off = 0;
 	if (c->in.len == 0 && c->in.size > KEEP_BYTES) {
 		sbx_buf_clear(&c->in);
@@ -91,13 +92,12 @@ compact(struct conn *c)
 }
 
 /* A message is handled where it lies; rpc_line() does not touch c->in. */
-void
-conn_take_lines(struct conn *c)
+static void
+take_lines(struct conn *c)
 {
 	const char *line, *end;
 	size_t len;
 
-	c->feeding = true;
 	while (c->state == CONN_OPEN) {
 		line = c->in.data + c->in_off;
 		end = memchr(c->in.data + c->in_seen, '\n',
@@ -118,7 +118,6 @@ conn_take_lines(struct conn *c)
 		    monitor_lags(c->f)) && c->state == CONN_OPEN)
 			conn_set_state(c, CONN_PAUSED);
 	}
-	c->feeding = false;
 	if (c->state == CONN_OPEN && !c->discard &&
 	    c->in.len - c->in_off > SBX_MAX_JSON) {
 		reply_error(&c->sink, &revs[c->client.rev], NULL, RPC_PARSE_ERROR, NULL,
@@ -127,6 +126,17 @@ conn_take_lines(struct conn *c)
 	}
 	if (c->discard && c->state == CONN_OPEN)
 		c->in_off = c->in_seen = c->in.len;
+}
+
+void
+conn_take(struct conn *c)
+{
+	c->feeding = true;
+	if (c->http != NULL)
+		http_take(c);
+	else
+		take_lines(c);
+	c->feeding = false;
 	compact(c);
 	conn_flush(c);
 	conn_arm(c);
@@ -140,7 +150,7 @@ conn_feed(struct conn *c, const void *data, size_t len)
 	if (sbx_buf_add(&c->in, data, len) != 0)
 		conn_end(c, "its input buffer is full");
 	else
-		conn_take_lines(c);
+		conn_take(c);
 }
 
 void
@@ -215,6 +225,8 @@ conn_flush(struct conn *c)
 	if (conn_unsent(c) == 0) {
 		c->sink.out.len = c->out_off = 0;
 		c->sent_ns = 0;
+		if (c->http != NULL && c->http->closing)
+			conn_end(c, "its last answer is sent");
 		if (c->sink.out.size > KEEP_BYTES) {
 			sbx_buf_clear(&c->sink.out);
 			sbx_buf_init(&c->sink.out, c->sink.out.max);
@@ -233,7 +245,7 @@ conn_resume(struct conn *c)
 	    conn_unsent(c) >= SBX_FRONT_OUT_MARK / 2)
 		return;
 	conn_set_state(c, CONN_OPEN);
-	conn_take_lines(c);
+	conn_take(c);
 }
 
 void
@@ -259,6 +271,12 @@ conn_send(struct sink *s, bool last)
 
 	(void)last;
 	(void)sbx_buf_add(&s->out, "\n", 1); /* the flag tells */
+	conn_sent(c);
+}
+
+void
+conn_sent(struct conn *c)
+{
 	if (c->sink.out.overflow) {
 		conn_end(c, "it does not read");
 		return;

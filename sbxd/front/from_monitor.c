@@ -1,6 +1,7 @@
 #include "sbxd/front/calls.h"
 
 #include "sbxd/front/conn.h"
+#include "sbxd/front/http.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -9,10 +10,11 @@ static int
 on_ping(struct sbx_peer *p, struct sbx_in *in)
 {
 	struct front *f = sbx_peer_ctx(p);
-	char state[64];
+	char state[96];
 
-	(void)snprintf(state, sizeof(state), "connections=%u calls=%u",
-	    f->nconns, f->ncalls);
+	(void)snprintf(state, sizeof(state), "unix=%u http=%u sessions=%u "
+	    "calls=%u", f->listeners[LISTENER_UNIX].count,
+	    f->listeners[LISTENER_HTTP].count, f->nsessions, f->ncalls);
 	return (sbx_send_pong(p, in->hdr.id, &(struct sbx_pong){
 	    .healthy = 1, .state = state }, NULL));
 }
@@ -39,7 +41,21 @@ on_front_stdio(struct sbx_peer *p, struct sbx_in *in)
 static int
 on_front_listen(struct sbx_peer *p, struct sbx_in *in)
 {
-	return (front_listen(sbx_peer_ctx(p), sbx_steal_fd(&in->fds[0])));
+	uint8_t kind = in->m.front_listen.kind;
+
+	if (kind >= LISTENER_MAX)
+		return (SBX_E_RANGE);
+	return (front_listen(sbx_peer_ctx(p), kind,
+	    sbx_steal_fd(&in->fds[0])));
+}
+
+/* What the monitor says of a token. */
+static int
+on_front_user(struct sbx_peer *p, struct sbx_in *in)
+{
+	http_user_known(sbx_peer_ctx(p), in->m.front_user.number,
+	    in->m.front_user.principal);
+	return (0);
 }
 
 static int
@@ -80,8 +96,9 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_PING] = { SBX_ST_ANY, 0, on_ping },
 	[SBX_MSG_SHUTDOWN] = { SBX_ST_ANY, SBX_D_ONCE, on_shutdown },
 	[SBX_MSG_FRONT_STDIO] = { SBX_ST_ANY, SBX_D_ONCE, on_front_stdio },
-	[SBX_MSG_FRONT_LISTEN] = { SBX_ST_ANY, SBX_D_ONCE, on_front_listen },
+	[SBX_MSG_FRONT_LISTEN] = { SBX_ST_ANY, 0, on_front_listen },
 	[SBX_MSG_FRONT_PRINCIPAL] = { SBX_ST_ANY, 0, on_front_principal },
+	[SBX_MSG_FRONT_USER] = { SBX_ST_ANY, 0, on_front_user },
 	[SBX_MSG_CALL_RESULT] = { SBX_ST_ANY, 0, on_call_result },
 	[SBX_MSG_CALL_REFUSED] = { SBX_ST_ANY, 0, on_call_refused },
 	[SBX_MSG_CALL_PROGRESS] = { SBX_ST_ANY, 0, on_call_progress },

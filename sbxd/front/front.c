@@ -2,6 +2,7 @@
 
 #include "common/base/log.h"
 #include "sbxd/front/conn.h"
+#include "sbxd/front/http.h"
 #include "sbxd/front/methods_tools.h"
 
 #include <event2/event.h>
@@ -28,6 +29,7 @@ front_init(struct front *f, struct event_base *base, const char *profile)
 	f->resume = evtimer_new(base, conn_on_resume, f);
 	if (f->resume == NULL)
 		sbx_fatal("no memory for a timer");
+	http_start(f);
 	sbx_buf_init(&f->tools, TOOLS_MAX);
 	tools_put(&f->tools, bit);
 	return (0);
@@ -40,11 +42,9 @@ front_clear(struct front *f)
 		conn_flush(f->conns);
 		conn_free(f->conns);
 	}
-	if (f->listener != NULL)
-		event_free(f->listener);
-	if (f->listen_again != NULL)
-		event_free(f->listen_again);
-	f->listener = f->listen_again = NULL;
+	http_clear(f);
+	for (size_t i = 0; i < LISTENER_MAX; i++)
+		listen_clear(&f->listeners[i]);
 	event_free(f->resume);
 	json_tokener_free(f->tokener);
 	sbx_buf_clear(&f->tools);

@@ -7,9 +7,23 @@
 
 struct call;
 struct conn;
+struct http_session;
+struct http_user;
+struct stream;
 struct event;
 struct event_base;
 struct json_tokener;
+
+enum listener_kind { LISTENER_UNIX, LISTENER_HTTP, LISTENER_MAX };
+
+struct listener {
+	struct front *f;
+	struct event *ev, *again;	/* owned, NULL: there is none */
+	unsigned count, max;		/* connections */
+	void (*accepted)(struct listener *l, int fd);	/* takes fd */
+	uint64_t full_ns;		/* when it was last said that all are
+					 * taken; monotonic */
+};
 
 struct front {
 	struct event_base *base;
@@ -17,12 +31,18 @@ struct front {
 	struct json_tokener *tokener;	/* reused for every envelope */
 	/* connections; conn.c */
 	struct conn *conns;
-	unsigned nconns;		/* without stdio */
 	uint32_t last_conn;
-	struct event *listener, *listen_again;
+	struct listener listeners[LISTENER_MAX];
 	struct event *resume;		/* looks again at paused connections */
-	uint64_t full_ns;		/* when it was last said that all are
-					 * taken; monotonic */
+	/* of HTTP; http_auth.c, http_session.c, http_stream.c */
+	struct http_user *users;
+	struct http_session *sessions;
+	struct stream *streams;
+	unsigned nusers, nsessions, nstreams;
+	uint32_t last_stream;
+	struct event *sweep;
+	bool http_open;			/* no token is needed */
+	char http_hosts[256];		/* names of ours beside loopback */
 	char chunk[65536];		/* of input, used up at once */
 	/* calls in flight; calls.c */
 	struct call *calls[SBX_MAX_FRONT_CALLS];
@@ -45,9 +65,12 @@ int front_init(struct front *f, struct event_base *base, const char *profile);
 /* Sends what goes without waiting, then ends all connections without a word
  * to the monitor. */
 void front_clear(struct front *f);
-/* Accept on fd (owned, listening), at most SBX_MAX_CONNECTIONS at once.
- * 0, SBX_E_EXISTS (there is a listener; fd is closed). */
-int front_listen(struct front *f, int fd);
+/* Accept on fd (owned, listening), up to a limit at once.
+ * 0, SBX_E_EXISTS (there is one of the kind; fd is closed). */
+int front_listen(struct front *f, enum listener_kind kind, int fd);
+/* One of its connections has gone. */
+void listen_freed(struct listener *l);
+void listen_clear(struct listener *l);
 
 /*
  * What the front tells the monitor (to_monitor.c).  Borrowed descriptors.
@@ -58,6 +81,8 @@ int front_listen(struct front *f, int fd);
  * channel that is not read in the end takes the front with it. */
 bool monitor_lags(const struct front *f);
 int monitor_auth(struct front *f, uint32_t conn, int fd);
+/* sha256: of a bearer token, 64 hex digits */
+int monitor_token(struct front *f, uint32_t number, const char *sha256);
 int monitor_gone(struct front *f, uint64_t principal);
 int monitor_root(struct front *f, uint64_t principal, int fd);
 int monitor_eof(struct front *f);

@@ -11,84 +11,100 @@
 #define FULL_NS UINT64_C(60000000000) /* then it is said again */
 #define AGAIN_MS 200	/* after an error such as no descriptors left */
 
-/* The client is not known yet, so nothing of it is read: the monitor looks
- * at the socket's credentials itself. */
 static void
-accepted(struct front *f, int fd)
-{
-	struct conn *c = conn_new_unix(f, fd);
-
-	if (monitor_auth(f, c->number, fd) != 0)
-		conn_end(c, "the monitor cannot be asked who it is");
-}
-
-static void
-tell_full(struct front *f)
+tell_full(struct listener *l)
 {
 	uint64_t now = sbx_mono_ns();
 
-	if (f->full_ns != 0 && now - f->full_ns < FULL_NS)
+	if (l->full_ns != 0 && now - l->full_ns < FULL_NS)
 		return;
-	f->full_ns = now;
-	log_warn("all %d connections are taken, waiting",
-	    SBX_MAX_CONNECTIONS);
+	l->full_ns = now;
+	log_warn("all %u connections are taken, waiting", l->max);
 }
 
 static void
 on_accept(int fd, short what, void *arg)
 {
 	static const struct timeval again = { 0, AGAIN_MS * 1000 };
-	struct front *f = arg;
+	struct listener *l = arg;
 	int i, client;
 
 	(void)what;
 	for (i = 0; i < ACCEPT_BATCH; i++) {
-		if (f->nconns >= SBX_MAX_CONNECTIONS) {
-			/* the others wait; conn_free() goes on */
-			tell_full(f);
-			(void)event_del(f->listener);
+		if (l->count >= l->max) {
+			/* the others wait; listen_freed() goes on */
+			tell_full(l);
+			(void)event_del(l->ev);
 			return;
 		}
 		client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (client >= 0) {
-			accepted(f, client);
+			l->count++;
+			l->accepted(l, client);
 			continue;
 		}
 		if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 			return;
 		log_warn("accept: %s, trying again", strerror(errno));
-		(void)event_del(f->listener);
-		(void)evtimer_add(f->listen_again, &again);
+		(void)event_del(l->ev);
+		(void)evtimer_add(l->again, &again);
 		return;
 	}
+}
+
+void
+listen_freed(struct listener *l)
+{
+	if (l->count-- == l->max && l->ev != NULL)
+		(void)event_add(l->ev, NULL);
 }
 
 static void
 on_again(int fd, short what, void *arg)
 {
-	struct front *f = arg;
+	struct listener *l = arg;
 
 	(void)fd;
 	(void)what;
-	if (f->nconns < SBX_MAX_CONNECTIONS)
-		(void)event_add(f->listener, NULL);
+	if (l->count < l->max)
+		(void)event_add(l->ev, NULL);
 }
 
 int
-front_listen(struct front *f, int fd)
+front_listen(struct front *f, enum listener_kind kind, int fd)
 {
-	if (f->listener != NULL) {
+	static const struct {
+		unsigned max;
+		void (*accepted)(struct listener *l, int fd);
+	} kinds[LISTENER_MAX] = {
+		[LISTENER_UNIX] = { SBX_MAX_CONNECTIONS, conn_new_unix },
+		[LISTENER_HTTP] = { SBX_MAX_HTTP, conn_new_http },
+	};
+	struct listener *l = &f->listeners[kind];
+
+	if (l->ev != NULL) {
 		(void)close(fd);
 		return (SBX_E_EXISTS);
 	}
 	if (evutil_make_socket_nonblocking(fd) != 0)
 		log_warn("listener stays blocking: %s, ignoring",
 		    strerror(errno));
-	f->listener = event_new(f->base, fd, EV_READ | EV_PERSIST, on_accept,
-	    f);
-	f->listen_again = evtimer_new(f->base, on_again, f);
-	if (f->listener == NULL || f->listen_again == NULL ||
-	    event_add(f->listener, NULL) != 0)
+	l->f = f;
+	l->max = kinds[kind].max;
+	l->accepted = kinds[kind].accepted;
+	l->ev = event_new(f->base, fd, EV_READ | EV_PERSIST, on_accept, l);
+	l->again = evtimer_new(f->base, on_again, l);
+	if (l->ev == NULL || l->again == NULL || event_add(l->ev, NULL) != 0)
 		sbx_fatal("the listener cannot be watched");
 	return (0);
+}
+
+void
+listen_clear(struct listener *l)
+{
+	if (l->ev != NULL)
+		event_free(l->ev);
+	if (l->again != NULL)
+		event_free(l->again);
+	l->ev = l->again = NULL;
 }

@@ -8,6 +8,9 @@ FRONT_CORE = \
 	sbxd/front/calls.c sbxd/front/calls.h \
 	sbxd/front/conn.c sbxd/front/conn.h sbxd/front/conn_io.c \
 	sbxd/front/from_monitor.c sbxd/front/front.c sbxd/front/front.h \
+	sbxd/front/http.c sbxd/front/http.h sbxd/front/http_auth.c \
+	sbxd/front/http_check.c sbxd/front/http_session.c \
+	sbxd/front/http_stream.c sbxd/front/sink.h \
 	sbxd/front/instructions.c sbxd/front/listen.c \
 	sbxd/front/member.c sbxd/front/member.h \
 	sbxd/front/methods.h sbxd/front/methods_base.c \

@@ -3,6 +3,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "sbxd/front/calls.h"
+#include "sbxd/front/http.h"
 #include "sbxd/front/reply.h"
 
 #include <json-c/json.h>
@@ -48,6 +49,11 @@ on_initialize(struct request *r)
 	if (id == REV_NONE || revs[id].modern)
 		id = REV_LATEST_LEGACY;
 	r->to->client->rev = id;
+	if (http_session_begin(r->to) != 0) {
+		reply_error(r->to, r->rev, r->id, RPC_INTERNAL_ERROR, NULL,
+		    "Too many sessions; end one with DELETE");
+		return;
+	}
 	b = reply_begin(r->to, &revs[id], r->id);
 	reply_name(b, "protocolVersion");
 	(void)sbx_buf_printf(b, "\"%s\"", revs[id].name);
@@ -95,10 +101,7 @@ on_cancelled(struct request *r)
 	    rpc_token(v, &id) != 0 ||
 	    (call = calls_find_id(r->f, r->to->client, id)) == NULL)
 		return;
-	if (call->kind != CALL_LISTEN &&
-	    monitor_cancel(r->f, call->number) != 0)
-		log_warn("a cancel could not be handed to the monitor");
-	calls_free(r->f, call);
+	calls_cancel(r->f, call);
 }
 
 /*

@@ -52,6 +52,7 @@ reply_begin(struct sink *to, const struct rev *rev, const char *id)
 {
 	struct sbx_buf *b = &to->out;
 
+	to->error = 0;
 	put(b, "{\"jsonrpc\":\"2.0\",\"id\":");
 	put(b, id);
 	put(b, ",\"result\":{");
@@ -88,6 +89,15 @@ reply_end(struct sink *to)
 }
 
 void
+reply_error_text(struct sbx_buf *b, int code, const char *text)
+{
+	(void)sbx_buf_printf(b, "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":"
+	    "{\"code\":%d,\"message\":", code);
+	put_string(b, text);
+	put(b, "}}");
+}
+
+void
 reply_error(struct sink *to, const struct rev *rev, const char *id, int code,
     const char *data, const char *fmt, ...)
 {
@@ -98,6 +108,7 @@ reply_error(struct sink *to, const struct rev *rev, const char *id, int code,
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap); /* cut is good enough */
 	va_end(ap);
+	to->error = code;
 	put(b, "{\"jsonrpc\":\"2.0\"");
 	if (id != NULL || (rev->fields & REV_F_NULL_ID)) {
 		reply_name(b, "id");

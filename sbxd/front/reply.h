@@ -23,6 +23,9 @@ void reply_server_info(struct sbx_buf *b);
 void reply_versions(struct sbx_buf *b);
 void reply_end(struct sink *to);
 
+/* One without an id, into b: for what is no message yet. */
+void reply_error_text(struct sbx_buf *b, int code, const char *text);
+
 /*
  * A JSON-RPC error.  id: JSON text, or NULL when it could not be read (or the
  * error answers no request).  data: JSON text or NULL.

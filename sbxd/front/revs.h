@@ -41,6 +41,8 @@ enum rev_field {
 	REV_F_RESULT_TYPE = 1,	/* resultType in every result */
 	REV_F_SERVER_META = 2,	/* serverInfo in the _meta of every result */
 	REV_F_CACHE = 4,	/* ttlMs, cacheScope where the schema says so */
+	REV_F_PRIMING = 16,	/* an event stream begins with an empty event */
+	REV_F_HEADERS = 32,	/* HTTP headers repeat what the body says */
 	REV_F_NULL_ID = 8,	/* an error without a readable id says null */
 };
 

@@ -18,7 +18,10 @@ enum {
 	RPC_METHOD_NOT_FOUND = -32601,
 	RPC_INVALID_PARAMS = -32602,
 	RPC_INTERNAL_ERROR = -32603,
-	RPC_UNSUPPORTED_VERSION = -32022, /* since 2026-07-28 */
+	/* since 2026-07-28: */
+	RPC_HEADER_MISMATCH = -32020,
+	RPC_MISSING_CAPABILITY = -32021,
+	RPC_UNSUPPORTED_VERSION = -32022,
 };
 
 /* All borrowed, valid until the method's function returns. */

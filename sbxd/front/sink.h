@@ -8,6 +8,9 @@
 
 #include "sbxd/front/front.h"
 
+struct http_session;
+struct sbx_http_head;
+
 /*
  * One conversation: a line connection, an HTTP session, or a single request of
  * a revision that has no sessions.  Request ids are its own.
@@ -21,12 +24,31 @@ struct client {
 struct sink {
 	struct front *f;
 	struct client *client;	/* borrowed */
+	const struct sbx_http_head *http;	/* of this request; NULL: lines */
 	/* The message under way; what a framing has sent already may stand
 	 * before it. */
 	struct sbx_buf out;
 	/* The message that was appended to out is whole: frame it, send it.
 	 * last: it is the answer to the request that this sink is for. */
 	void (*send)(struct sink *s, bool last);
+	/* pending went to 0: nothing will be sent any more.  May free s. */
+	void (*idle)(struct sink *s);		/* NULL: does not matter */
+	unsigned pending;	/* calls that will answer here */
+	int error;		/* code of the JSON-RPC error, 0: a result */
 };
+
+/* A call was entered, and is forgotten, answered or not. */
+static inline void
+sink_hold(struct sink *s)
+{
+	s->pending++;
+}
+
+static inline void
+sink_release(struct sink *s)
+{
+	if (--s->pending == 0 && s->idle != NULL)
+		s->idle(s);
+}
 
 #endif

@@ -19,6 +19,16 @@ monitor_auth(struct front *f, uint32_t conn, int fd)
 }
 
 int
+monitor_token(struct front *f, uint32_t number, const char *sha256)
+{
+	if (f->monitor == NULL)
+		return (0);
+	return (sbx_send_front_token(f->monitor, 0,
+	    &(struct sbx_front_token){ .number = number, .sha256 = sha256 },
+	    NULL));
+}
+
+int
 monitor_gone(struct front *f, uint64_t principal)
 {
 	if (f->monitor == NULL)

@@ -1,0 +1,97 @@
+#include "sbxd/front/http.h"
+
+#include "sbxd/front/calls.h"
+
+#include <string.h>
+
+#define IDLE_NS UINT64_C(3600000000000)	/* a session without requests */
+
+struct http_session *
+http_session_new(struct front *f, struct http_user *u)
+{
+	struct http_session *s;
+
+	if (f->nsessions >= SBX_MAX_HTTP_SESSIONS)
+		return (NULL);
+	s = sbx_xcalloc(1, sizeof(*s));
+	s->f = f;
+	sbx_random_hex(s->id, HTTP_ID_HEX / 2);
+	s->client.principal = u->principal;
+	s->user = u;
+	u->refs++;
+	s->used_ns = sbx_mono_ns();
+	s->next = f->sessions;
+	f->sessions = s;
+	f->nsessions++;
+	return (s);
+}
+
+struct http_session *
+http_session_find(struct front *f, struct sbx_text id,
+    const struct http_user *u)
+{
+	struct http_session *s;
+
+	for (s = f->sessions; s != NULL; s = s->next)
+		if (sbx_text_is(id, s->id) && s->user == u) {
+			s->used_ns = sbx_mono_ns();
+			return (s);
+		}
+	return (NULL);
+}
+
+void
+http_session_end(struct http_session *s)
+{
+	struct front *f = s->f;
+	struct http_session **p = &f->sessions;
+	struct stream *st, *next;
+
+	calls_cancel_client(f, &s->client);
+	for (st = f->streams; st != NULL; st = next) {
+		next = st->next;
+		if (st->session == s)
+			stream_free(st);
+	}
+	while (*p != s)
+		p = &(*p)->next;
+	*p = s->next;
+	f->nsessions--;
+	http_user_put(s->user);
+	free(s);
+}
+
+/* One that has a stream open or work under way is not idle. */
+void
+http_session_sweep(struct front *f, uint64_t now_ns)
+{
+	struct http_session *s, *next;
+
+	for (s = f->sessions; s != NULL; s = next) {
+		next = s->next;
+		if (s->get == NULL && s->client.ncalls == 0 &&
+		    now_ns - s->used_ns > IDLE_NS)
+			http_session_end(s);
+	}
+}
+
+/*
+ * The answer to initialize carries the new session's id, and the request's own
+ * client becomes the session's.
+ */
+int
+http_session_begin(struct sink *to)
+{
+	struct stream *st;
+
+	if (to->http == NULL)
+		return (0);
+	st = (struct stream *)((char *)to - offsetof(struct stream, sink));
+	if (st->session != NULL)
+		return (0);	/* it initializes anew */
+	st->session = http_session_new(to->f, st->user);
+	if (st->session == NULL)
+		return (SBX_E_LIMIT);
+	st->session->client.rev = to->client->rev;
+	return (0);
+}

@@ -1,0 +1,363 @@
+#include "sbxd/front/http.h"
+
+#include "common/base/log.h"
+#include "sbxd/front/calls.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * An answer: one JSON body, or events from the moment that something has to be
+ * said before the end.  In a session it outlives its connection, and what it
+ * said can be asked for again; elsewhere the connection's end cancels it.
+ */
+
+#define ALIVE_S 15		/* a comment, so that nobody in between ends it */
+#define SSE_MS 2000		/* longer than that: events */
+#define KEEP_NS UINT64_C(60000000000) /* an answer that nobody took */
+
+static struct stream *
+stream_of(struct sink *s)
+{
+	return ((struct stream *)((char *)s - offsetof(struct stream, sink)));
+}
+
+/* --- events ------------------------------------------------------------------ */
+
+/* A chunk of the body; errors end the connection in conn_flush(). */
+static void
+put_chunk(struct stream *st, const char *text, size_t len)
+{
+	struct sbx_buf *b = &st->c->sink.out;
+
+	(void)sbx_buf_printf(b, "%zx\r\n", len);
+	(void)sbx_buf_add(b, text, len);
+	(void)sbx_buf_add(b, "\r\n", 2);
+	conn_sent(st->c);
+}
+
+static void
+forget_first(struct stream *st)
+{
+	struct kept *k = st->kept;
+
+	st->kept = k->next;
+	if (st->kept == NULL)
+		st->kept_end = &st->kept;
+	st->kept_bytes -= k->len;
+	free(k);
+}
+
+/* text: a whole event.  Kept where the revision lets it be asked for. */
+void
+stream_event(struct stream *st, const char *text, size_t len)
+{
+	struct kept *k;
+
+	if (st->session != NULL && !st->session->pair &&
+	    len <= SBX_HTTP_KEEP) {
+		k = sbx_xcalloc(1, sizeof(*k) + len);
+		k->seq = st->seq;
+		k->len = len;
+		memcpy(k->text, text, len);
+		*st->kept_end = k;
+		st->kept_end = &k->next;
+		st->kept_bytes += len;
+		while (st->kept_bytes > SBX_HTTP_KEEP)
+			forget_first(st);
+	}
+	if (st->c != NULL)
+		put_chunk(st, text, len);
+}
+
+static bool
+has_ids(const struct stream *st)
+{
+	return (st->session != NULL && !st->session->pair);
+}
+
+static void
+send_event(struct stream *st, const char *json, size_t len)
+{
+	SBX_CLEANUP_BUF struct sbx_buf b;
+
+	sbx_buf_init(&b, SBX_FRONT_OUT_MAX);
+	st->seq++;
+	if (has_ids(st))
+		(void)sbx_buf_printf(&b, "id: %u-%u\n", st->id, st->seq);
+	(void)sbx_buf_str(&b, "event: message\ndata: ");
+	(void)sbx_buf_add(&b, json, len);
+	if (sbx_buf_str(&b, "\n\n") == 0)
+		stream_event(st, b.data, b.len);
+	else if (st->c != NULL)
+		conn_end(st->c, "a message is too long");
+}
+
+static void
+arm(struct stream *st, unsigned ms)
+{
+	struct timeval tv = { ms / 1000, ms % 1000 * 1000 };
+
+	if (evtimer_add(st->timer, &tv) != 0)
+		sbx_fatal("no timer for an answer");
+}
+
+void
+stream_open(struct stream *st)
+{
+	char more[160] = "";
+
+	if (st->sse || st->c == NULL)
+		return;
+	st->sse = true;
+	if (st->session != NULL && !st->session->pair)
+		(void)snprintf(more, sizeof(more), "Mcp-Session-Id: %s\r\n",
+		    st->session->id);
+	(void)sbx_buf_printf(&st->c->sink.out, "HTTP/1.1 200 OK\r\n"
+	    "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+	    "X-Accel-Buffering: no\r\nTransfer-Encoding: chunked\r\n%s\r\n",
+	    more);
+	conn_sent(st->c);
+	/* where to go on, should the connection end before the first message;
+	 * older clients take an empty event for a broken message */
+	if (has_ids(st) && st->seq == 0 && st->kept == NULL && (revs[st->sink.client->rev].fields &
+	    REV_F_PRIMING)) {
+		(void)snprintf(more, sizeof(more), "id: %u-0\nretry: 1000\n"
+		    "data: \n\n", st->id);
+		stream_event(st, more, strlen(more));
+	}
+	arm(st, ALIVE_S * 1000);
+}
+
+static void
+on_timer(int fd, short what, void *arg)
+{
+	struct stream *st = arg;
+
+	(void)fd;
+	(void)what;
+	if (st->c == NULL || st->done)
+		return;
+	if (!st->sse) {
+		stream_open(st);
+		return;
+	}
+	put_chunk(st, ":\n\n", 3);
+	arm(st, ALIVE_S * 1000);
+}
+
+static void
+end_body(struct stream *st)
+{
+	struct conn *c = st->c;
+
+	st->c = NULL;
+	if (c == NULL)
+		return;
+	c->http->stream = NULL;
+	if (st->sse) {
+		(void)sbx_buf_str(&c->sink.out, "0\r\n\r\n");
+		conn_sent(c);
+	}
+	http_answered(c);
+}
+
+/* --- the sink ------------------------------------------------------------------ */
+
+static void
+send_body(struct stream *st)
+{
+	struct conn *c = st->c;
+	char more[96] = "";
+
+	st->c = NULL;
+	c->http->stream = NULL;
+	if (st->session != NULL && !st->session->pair)
+		(void)snprintf(more, sizeof(more), "Mcp-Session-Id: %s\r\n",
+		    st->session->id);
+	http_respond(c, http_status(&st->sink), "application/json", more,
+	    st->sink.out.data, st->sink.out.len);
+}
+
+static void
+stream_send(struct sink *s, bool last)
+{
+	struct stream *st = stream_of(s);
+
+	if (s->out.overflow) {
+		if (st->c != NULL)
+			conn_end(st->c, "a message is too long");
+	} else if (last && !st->sse && !st->endless && st->c != NULL)
+		send_body(st);
+	else if (st->c != NULL || st->sse) {
+		stream_open(st);
+		send_event(st, s->out.data, s->out.len);
+		if (last && !st->endless)
+			end_body(st);
+	}
+	if (last && !st->endless)
+		st->done = true;
+	sbx_buf_clear(&s->out);
+	sbx_buf_init(&s->out, SBX_FRONT_OUT_MAX);
+}
+
+/* Nothing is under way for it any more: it was answered, or cancelled. */
+static void
+stream_idle(struct sink *s)
+{
+	struct stream *st = stream_of(s);
+
+	if (st->endless)
+		return;
+	if (!st->done && st->c != NULL && !st->sse) {
+		struct conn *c = st->c;
+
+		st->c = NULL;
+		c->http->stream = NULL;
+		http_respond(c, 202, NULL, "", "", 0);
+	} else
+		end_body(st);
+	st->done = true;
+	st->used_ns = sbx_mono_ns();
+	if (st->kept == NULL)
+		stream_free(st);
+}
+
+struct stream *
+stream_new(struct conn *c, struct http_session *session, struct http_user *u)
+{
+	struct front *f = c->f;
+	struct stream *st;
+
+	if (f->nstreams >= SBX_MAX_HTTP_STREAMS)
+		return (NULL);
+	st = sbx_xcalloc(1, sizeof(*st));
+	st->sink = (struct sink){ .f = f, .http = &c->http->head,
+		.client = session != NULL ? &session->client : &st->own,
+		.send = stream_send, .idle = stream_idle };
+	sbx_buf_init(&st->sink.out, SBX_FRONT_OUT_MAX);
+	st->own.principal = u->principal;
+	st->session = session;
+	st->user = u;
+	u->refs++;
+	st->c = c;
+	st->id = ++f->last_stream;
+	st->kept_end = &st->kept;
+	st->timer = evtimer_new(f->base, on_timer, st);
+	if (st->timer == NULL)
+		sbx_fatal("no memory for an answer");
+	arm(st, SSE_MS);
+	st->next = f->streams;
+	f->streams = st;
+	f->nstreams++;
+	c->http->stream = st;
+	return (st);
+}
+
+void
+stream_settle(struct stream *st)
+{
+	if (st->sink.pending == 0)
+		stream_idle(&st->sink);
+	else
+		st->sink.http = NULL;	/* the head goes with its request */
+}
+
+void
+stream_free(struct stream *st)
+{
+	struct front *f = st->sink.f;
+	struct stream **p = &f->streams;
+
+	st->sink.idle = NULL;
+	calls_cancel_sink(f, &st->sink);
+	end_body(st);
+	while (*p != st)
+		p = &(*p)->next;
+	*p = st->next;
+	f->nstreams--;
+	if (st->session != NULL && st->session->get == st)
+		st->session->get = NULL;
+	while (st->kept != NULL)
+		forget_first(st);
+	event_free(st->timer);
+	sbx_buf_clear(&st->sink.out);
+	http_user_put(st->user);
+	free(st);
+}
+
+/* Without a session nobody can come back for it. */
+void
+stream_detach(struct stream *st)
+{
+	st->c = NULL;
+	st->used_ns = sbx_mono_ns();
+	if (st->session == NULL || st->endless)
+		stream_free(st);
+	else if (st->session->pair)
+		http_session_end(st->session);
+}
+
+/* --- again ------------------------------------------------------------------------ */
+
+bool
+stream_event_id(const char *text, unsigned *ret_id, unsigned *ret_seq)
+{
+	char id[16];
+	size_t n = strcspn(text, "-");
+	uint64_t a, b;
+
+	if (n >= sizeof(id) || text[n] == '\0')
+		return (false);
+	memcpy(id, text, n);
+	id[n] = '\0';
+	if (sbx_parse_u64(id, 1, UINT32_MAX, &a) != 0 ||
+	    sbx_parse_u64(text + n + 1, 0, UINT32_MAX, &b) != 0)
+		return (false);
+	*ret_id = (unsigned)a;
+	*ret_seq = (unsigned)b;
+	return (true);
+}
+
+struct stream *
+stream_find(struct front *f, uint32_t id, const struct http_session *s)
+{
+	struct stream *st;
+
+	for (st = f->streams; st != NULL; st = st->next)
+		if (st->id == id && st->session == s)
+			return (st);
+	return (NULL);
+}
+
+void
+stream_resume(struct stream *st, struct conn *c, unsigned after)
+{
+	struct kept *k;
+
+	if (st->c != NULL)	/* the client knows better that it is dead */
+		end_body(st);
+	st->c = c;
+	c->http->stream = st;
+	st->sse = false;
+	stream_open(st);
+	for (k = st->kept; k != NULL; k = k->next)
+		if (k->seq > after)
+			put_chunk(st, k->text, k->len);
+	if (st->done)
+		end_body(st);
+}
+
+void
+stream_sweep(struct front *f, uint64_t now_ns)
+{
+	struct stream *st, *next;
+
+	for (st = f->streams; st != NULL; st = next) {
+		next = st->next;
+		if (st->c == NULL && st->sink.pending == 0 &&
+		    now_ns - st->used_ns > KEEP_NS)
+			stream_free(st);
+	}
+}
