@@ -464,10 +464,6 @@ sbx_conf_check(const struct sbx_conf *c, struct sbx_err *err)
 {
 	uint32_t milli;
 
-	if (strcmp(c->transport, "http") == 0)
-		return (sbx_err_set(err, SBX_E_UNSUPPORTED,
-		    "transport http is not available in this build: "
-		    "use 'unix' or 'stdio'"));
 	if (c->run_cap_bytes > c->run_total_bytes)
 		return (sbx_err_set(err, SBX_E_RANGE,
 		    "run_cap_bytes is larger than run_total_bytes"));

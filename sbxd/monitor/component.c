@@ -127,7 +127,9 @@ start_front(struct component *c)
 	const char *profile = c->m->conf.profile;
 	const struct sbx_front_start s = {
 		.profile = strcmp(profile, "all") == 0 ? "" : profile,
-		.observability = c->m->conf.observability_tools };
+		.observability = c->m->conf.observability_tools,
+		.http_open = strcmp(c->m->conf.http_auth, "none") == 0,
+		.http_hosts = c->m->conf.http_hosts };
 
 	return (sbx_send_front_start(c->peer, 0, &s, NULL));
 }
@@ -205,7 +207,10 @@ front_open(struct component *c)
 		    .name = s->who->name }, (int[]){ m->fd_in, m->fd_out });
 	if (m->fd_listen != -1)
 		(void)sbx_send_front_listen(c->peer, 0,
-		    &(struct sbx_front_listen){ 0 }, &m->fd_listen);
+		    &(struct sbx_front_listen){ .kind = 0 }, &m->fd_listen);
+	if (m->fd_http != -1)
+		(void)sbx_send_front_listen(c->peer, 0,
+		    &(struct sbx_front_listen){ .kind = 1 }, &m->fd_http);
 }
 
 void
@@ -225,6 +230,9 @@ component_serve(struct monitor *m)
 		log_info("serving standard input suite=%u", m->slot);
 	else
 		log_notice("serving %s suite=%u", m->socket, m->slot);
+	if (m->fd_http != -1)
+		log_notice("serving http://%s:%u/mcp", m->conf.host,
+		    (unsigned)m->conf.port);
 }
 
 /* What waited for it goes on. */

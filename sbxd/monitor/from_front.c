@@ -38,6 +38,36 @@ on_front_auth(struct sbx_peer *p, struct sbx_in *in)
 	return (sbx_send_front_principal(p, in->hdr.id, &a, NULL));
 }
 
+/* A wrong one is recorded, but not as often as somebody can try. */
+static void
+token_refused(struct monitor *m)
+{
+	uint64_t now = sbx_mono_ns();
+
+	if (now - m->refused_ns < S_NS)
+		return;
+	m->refused_ns = now;
+	log_warn("a bearer token is nobody's");
+	journal_add(m, &(struct record){ .op = "client_refused", .code = 1 },
+	    "reason", "a bearer token is nobody's", NULL);
+}
+
+static int
+on_front_token(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct monitor *m = of(p);
+	struct sbx_front_user a = { .number = in->m.front_token.number };
+	struct session *s = NULL;
+
+	if (!m->stopping)
+		s = session_token(m, in->m.front_token.sha256);
+	if (s != NULL)
+		a.principal = s->handle;
+	else
+		token_refused(m);
+	return (sbx_send_front_user(p, in->hdr.id, &a, NULL));
+}
+
 /* The front can only take away what it could use itself. */
 static int
 on_front_gone(struct sbx_peer *p, struct sbx_in *in)
@@ -46,7 +76,7 @@ on_front_gone(struct sbx_peer *p, struct sbx_in *in)
 	struct session *s = session_find(m, in->m.front_gone.principal);
 
 	/* stdio's session has no connection of its own: it ends by EOF */
-	if (s != NULL && s->fd != -1)
+	if (s != NULL && (s->fd != -1 || s->token))
 		session_free(m, s);
 	return (0);
 }
@@ -103,6 +133,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_LOG] = { SBX_ST_ANY, 0, component_log },
 	[SBX_MSG_PONG] = { SBX_ST(ST_READY), 0, component_pong },
 	[SBX_MSG_FRONT_AUTH] = { SBX_ST(ST_READY), 0, on_front_auth },
+	[SBX_MSG_FRONT_TOKEN] = { SBX_ST(ST_READY), 0, on_front_token },
 	[SBX_MSG_FRONT_GONE] = { SBX_ST(ST_READY), 0, on_front_gone },
 	[SBX_MSG_FRONT_ROOT] = { SBX_ST(ST_READY), 0, on_front_root },
 	[SBX_MSG_FRONT_EOF] = { SBX_ST(ST_READY), SBX_D_ONCE, on_front_eof },

@@ -12,7 +12,7 @@ sbxd_SOURCES = \
 	sbxd/monitor/limits.c sbxd/monitor/log.c \
 	sbxd/monitor/main.c sbxd/monitor/monitor.h sbxd/monitor/options.c \
 	sbxd/monitor/policy.c sbxd/monitor/principal.c sbxd/monitor/reap.c sbxd/monitor/run.c \
-	sbxd/monitor/sandbox.c sbxd/monitor/setup.c sbxd/monitor/setup_cgroup.c \
+	sbxd/monitor/sandbox.c sbxd/monitor/setup.c sbxd/monitor/setup_http.c sbxd/monitor/setup_cgroup.c \
 	sbxd/monitor/setup_userns.c sbxd/monitor/shutdown.c \
 	sbxd/monitor/tick.c sbxd/monitor/worker.c
 sbxd_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(SECCOMP_CFLAGS) $(CAP_CFLAGS)

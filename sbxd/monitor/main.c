@@ -193,6 +193,7 @@ main(int argc, char **argv)
 	m->fd_in = m->fd_out = m->fd_root = m->fd_listen = m->fd_lock = -1;
 	m->dir_journal = m->dir_runs = m->dir_scratch = m->dir_images = -1;
 	m->fd_init = m->fd_userns = m->fd_ctl = -1;
+	m->fd_http = m->fd_tokens = -1;
 	if ((r = setup_options(m, argc, argv, getenv)) >= 0)
 		return (r);
 	take_stdio(m);

@@ -77,12 +77,22 @@ struct principal {
 	unsigned tokens;		/* asks it may make: policy_rate() */
 	uint64_t rate_ns;
 };
+/* Whom a bearer token of HTTP stands for; setup_http.c. */
+#define MAX_TOKENS 64
+struct token {
+	char name[65];
+	char sha256[65];		/* of the token; itself never here */
+	int root_fd;			/* owned; -1: no copying */
+	uid_t uid;			/* with whose rights, then */
+	gid_t gid;
+};
 /* A connected client: the handle is what the front names it by. */
 struct session {
 	bool used;
 	uint64_t handle;		/* random, never 0 */
 	struct principal *who;
-	int fd;				/* owned; -1 for stdio */
+	int fd;				/* owned; -1 for stdio and tokens */
+	bool token;			/* of HTTP; ends by FRONT_GONE */
 	int root_fd;			/* owned; -1: copying is unavailable */
 };
 
@@ -346,7 +356,7 @@ struct monitor {
 	unsigned debug, slot, slot_first, slot_last;
 	/* kept open for ever: after the cage nothing can be opened */
 	int dir_journal, dir_runs, dir_scratch, dir_images;
-	int fd_init, fd_userns, fd_lock, fd_listen, fd_ctl;
+	int fd_init, fd_userns, fd_lock, fd_http, fd_tokens, fd_listen, fd_ctl;
 	uint32_t first_uid, uids;	/* for sandboxes; 0: they share one */
 	int fd_in, fd_out;		/* the stdio client's, else -1 */
 	int fd_root;			/* copy root of stdio, else -1 */
@@ -373,7 +383,10 @@ struct monitor {
 	uint64_t suite_start_by_ns, busy_ns, foreign_ns;
 	/* tables */
 	struct principal principals[SBX_MAX_PRINCIPALS];
-	struct session sessions[SBX_MAX_CONNECTIONS + 1];
+	struct session sessions[SBX_MAX_CONNECTIONS + SBX_MAX_HTTP_USERS + 1];
+	struct token tokens[MAX_TOKENS];
+	size_t ntokens;
+	uint64_t tokens_read_ns, refused_ns;
 	struct call calls[SBX_MAX_CALLS + SBX_MAX_CALLS_RECOVERY];
 	struct worker workers[SBX_MAX_WORKERS];
 	uint32_t next_worker, next_copy;
@@ -461,10 +474,21 @@ void journal_foreign(struct monitor *m, const struct principal *who,
     const char *what, const char *id);
 bool journal_up(const struct monitor *m, const char **ret_why);
 
+/* --- setup_http.c -------------------------------------------------------- */
+/* mkdir -p, 0700; the parts that exist stay as they are. */
+int setup_dirs(const char *path, struct sbx_err *err);
+int setup_http(struct monitor *m, struct sbx_err *err);
+/* 0, or the table stays: SBX_E_SYNTAX, SBX_E_LIMIT. */
+int tokens_read(struct monitor *m, bool caged);
+struct token *token_find(struct monitor *m, const char *sha256);
+
 /* --- principal.c --------------------------------------------------------- */
 struct session *session_stdio(struct monitor *m);
 int session_accept(struct monitor *m, int conn_fd, struct session **ret_s,
     const char **ret_why);
+/* Of whom the digest of a bearer token is; "": http_auth none.  NULL: of
+ * nobody, or there is no room. */
+struct session *session_token(struct monitor *m, const char *sha256);
 struct session *session_find(struct monitor *m, uint64_t handle);
 void session_free(struct monitor *m, struct session *s);
 /* Takes fd.  0 or SBX_E_POLICY. */

@@ -38,7 +38,7 @@ static int
 usage(void)
 {
 	(void)fprintf(stderr, "usage: sbxd [-dnTvV] [-f file] [-S slot] "
-	    "[--transport stdio|unix]\n            [--profile profile] "
+	    "[--transport stdio|unix|http]\n            [--profile profile] "
 	    "[--copy-root directory]\n");
 	return (1);
 }

@@ -48,17 +48,17 @@ principal_in_use(const struct monitor *m, const struct principal *p)
 	return (false);
 }
 
-/* The one of this uid, else a free slot, else that of somebody who is gone
+/* The one of this name, else a free slot, else that of somebody who is gone
  * and left nothing but finished runs. */
 static struct principal *
-principal_get(struct monitor *m, uid_t uid, gid_t gid)
+principal_get(struct monitor *m, const char *name, uid_t uid, gid_t gid)
 {
 	struct principal *p, *slot = NULL;
 	size_t i;
 
 	for (i = 0; i < SBX_MAX_PRINCIPALS; i++) {
 		p = &m->principals[i];
-		if (p->used && p->uid == uid)
+		if (p->used && strcmp(p->name, name) == 0)
 			return (p);
 		if (!p->used && slot == NULL)
 			slot = p;
@@ -75,13 +75,14 @@ principal_get(struct monitor *m, uid_t uid, gid_t gid)
 	slot->used = true;
 	slot->uid = uid;
 	slot->gid = gid;
-	(void)snprintf(slot->name, sizeof(slot->name), "uid:%u", uid);
+	(void)sbx_strlcpy(slot->name, name, sizeof(slot->name));
 	return (slot);
 }
 
 /* A new handle each time: one that ended is never valid again. */
 static struct session *
-session_new(struct monitor *m, uid_t uid, gid_t gid, const char **ret_why)
+session_new(struct monitor *m, const char *name, uid_t uid, gid_t gid,
+    const char **ret_why)
 {
 	struct session *s = NULL;
 	size_t i;
@@ -93,7 +94,7 @@ session_new(struct monitor *m, uid_t uid, gid_t gid, const char **ret_why)
 		*ret_why = "too many connections";
 		return (NULL);
 	}
-	if ((s->who = principal_get(m, uid, gid)) == NULL) {
+	if ((s->who = principal_get(m, name, uid, gid)) == NULL) {
 		*ret_why = "too many principals";
 		return (NULL);
 	}
@@ -106,12 +107,64 @@ session_new(struct monitor *m, uid_t uid, gid_t gid, const char **ret_why)
 	return (s);
 }
 
+static struct session *
+session_of_uid(struct monitor *m, uid_t uid, gid_t gid, const char **ret_why)
+{
+	char name[32];
+
+	(void)snprintf(name, sizeof(name), "uid:%u", uid);
+	return (session_new(m, name, uid, gid, ret_why));
+}
+
+/*
+ * Safe for a hostile front: it knows the digests of those who showed their
+ * token to it, and no others.  The file is read again for one that is not
+ * known, once a second at most.
+ */
+struct session *
+session_token(struct monitor *m, const char *sha256)
+{
+	bool open = strcmp(m->conf.http_auth, "none") == 0;
+	uint64_t now = sbx_mono_ns();
+	const char *why;
+	struct session *s;
+	struct token *t;
+	char name[80];
+
+	if (sha256[0] == '\0') {
+		s = open ? session_new(m, "http:anybody", (uid_t)-1,
+		    (gid_t)-1, &why) : NULL;
+		if (s != NULL)
+			s->token = true;
+		return (s);
+	}
+	if (!sbx_is_hex(sha256, 64))
+		return (NULL);
+	if ((t = token_find(m, sha256)) == NULL &&
+	    now - m->tokens_read_ns > S_NS) {
+		m->tokens_read_ns = now;
+		if (tokens_read(m, true) != 0)
+			log_warn("the file of tokens has a line that is none, "
+			    "ignoring what is new in it");
+		t = token_find(m, sha256);
+	}
+	if (t == NULL)
+		return (NULL);
+	(void)snprintf(name, sizeof(name), "token:%s", t->name);
+	if ((s = session_new(m, name, t->uid, t->gid, &why)) == NULL)
+		return (NULL);
+	s->token = true;
+	if (t->root_fd != -1)
+		s->root_fd = fcntl(t->root_fd, F_DUPFD_CLOEXEC, 3);
+	return (s);
+}
+
 /* The caller of sbxd itself, whose uid needs no asking. */
 struct session *
 session_stdio(struct monitor *m)
 {
 	const char *why;
-	struct session *s = session_new(m, m->uid, m->gid, &why);
+	struct session *s = session_of_uid(m, m->uid, m->gid, &why);
 
 	if (s != NULL && m->fd_root != -1)
 		s->root_fd = fcntl(m->fd_root, F_DUPFD_CLOEXEC, 3);
@@ -144,7 +197,7 @@ session_accept(struct monitor *m, int conn_fd, struct session **ret_s,
 		return (SBX_E_POLICY);
 	if (m->by_root && cred.uid == m->front_uid)
 		return (SBX_E_POLICY);
-	if ((s = session_new(m, cred.uid, cred.gid, ret_why)) == NULL)
+	if ((s = session_of_uid(m, cred.uid, cred.gid, ret_why)) == NULL)
 		return (SBX_E_LIMIT);
 	s->fd = fcntl(conn_fd, F_DUPFD_CLOEXEC, 3);
 	*ret_s = s;

@@ -28,8 +28,8 @@
 /* --- directories --------------------------------------------------------- */
 
 /* mkdir -p, 0700; the parts that exist stay as they are. */
-static int
-make_dirs(const char *path, struct sbx_err *err)
+int
+setup_dirs(const char *path, struct sbx_err *err)
 {
 	char part[PATH_MAX];
 	char *p;
@@ -204,7 +204,7 @@ open_sockets(struct monitor *m, struct sbx_err *err)
 	int r;
 
 	path = sbx_xasprintf("%s/suite-%u", m->paths.run, m->slot);
-	if ((r = make_dirs(m->paths.run, err)) != 0 ||
+	if ((r = setup_dirs(m->paths.run, err)) != 0 ||
 	    (r = open_own(AT_FDCWD, path, geteuid(), getegid(), &dir,
 	    err)) != 0 ||
 	    (r = open_socket(dir, path, "mcp.sock", SOCK_STREAM,
@@ -424,7 +424,7 @@ setup_open(struct monitor *m, char *(*env)(const char *),
 	m->by_root = m->uid == 0;
 	if ((r = set_nofile(m, err)) != 0 ||
 	    (r = find_ids(m, &ids, err)) != 0 ||
-	    (r = make_dirs(m->paths.state, err)) != 0 ||
+	    (r = setup_dirs(m->paths.state, err)) != 0 ||
 	    (r = take_slot(m, &dir, err)) != 0 ||
 	    (r = open_own(dir, "journal", ids.journal, ids.journal_gid,
 	    &m->dir_journal, err)) != 0 ||
@@ -442,5 +442,5 @@ setup_open(struct monitor *m, char *(*env)(const char *),
 	if (m->stdio)
 		open_copy_root(m, env);
 	find_homes(m, env);
-	return (0);
+	return (setup_http(m, err));
 }

@@ -1,0 +1,234 @@
+#include "sbxd/monitor/monitor.h"
+
+#include "common/base/paths.h"
+#include "common/base/sha256.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/*
+ * What HTTP needs, before the cage: the listener, which the front is handed,
+ * and the file of tokens, which stays open so that one that was added is known
+ * without a restart.
+ */
+
+#define TOKEN_FILE_MAX (64u << 10)
+
+/* --- the listener ----------------------------------------------------------- */
+
+/* An address, not a name: nothing here asks a name server. */
+static int
+open_listener(struct monitor *m, struct sbx_err *err)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE };
+	int SBX_CLEANUP(fd) fd = -1;
+	struct addrinfo *ai;
+	const int on = 1;
+	char port[8];
+	int r = 0;
+
+	(void)snprintf(port, sizeof(port), "%u", (unsigned)m->conf.port);
+	if (getaddrinfo(m->conf.host, port, &hints, &ai) != 0)
+		return (sbx_err_set(err, SBX_E_SYNTAX, "host must be an "
+		    "address such as 127.0.0.1, not '%.64s'", m->conf.host));
+	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+	    0);
+	if (fd == -1 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on,
+	    sizeof(on)) == -1 || bind(fd, ai->ai_addr, ai->ai_addrlen) == -1 ||
+	    listen(fd, 256) == -1)
+		r = sbx_err_sys(err, "listen on %.64s port %s (another one "
+		    "can be chosen with --port)", m->conf.host, port);
+	freeaddrinfo(ai);
+	if (r == 0)
+		m->fd_http = sbx_steal_fd(&fd);
+	return (r);
+}
+
+/* --- tokens ------------------------------------------------------------------- */
+
+static struct token *
+token_named(struct monitor *m, const char *name)
+{
+	for (size_t i = 0; i < m->ntokens; i++)
+		if (strcmp(m->tokens[i].name, name) == 0)
+			return (&m->tokens[i]);
+	return (NULL);
+}
+
+/* "NAME SHA256 [DIRECTORY]"; false: the line is none. */
+static bool
+read_token(char *line, struct token *t, const char **ret_root)
+{
+	char *save = NULL, *name = strtok_r(line, " \t", &save);
+	char *sum = strtok_r(NULL, " \t", &save);
+
+	*ret_root = strtok_r(NULL, "", &save);
+	*t = (struct token){ .root_fd = -1, .uid = (uid_t)-1,
+		.gid = (gid_t)-1 };
+	if (name == NULL || sum == NULL || !policy_sandbox_name(name) ||
+	    !sbx_is_hex(sum, SBX_SHA256_HEX))
+		return (false);
+	return (sbx_strlcpy(t->name, name, sizeof(t->name)) == 0 &&
+	    sbx_strlcpy(t->sha256, sum, sizeof(t->sha256)) == 0);
+}
+
+/* Its directory is opened before the cage only, with whose rights it is. */
+static void
+open_root(const struct monitor *m, struct token *t, const char *root)
+{
+	struct sbx_err err = { 0 };
+	struct stat st;
+
+	if (root == NULL)
+		return;
+	if (sbx_copy_root_open(root, NULL, &t->root_fd, &err) != 0 ||
+	    !policy_copy_root(m, t->root_fd) ||
+	    fstat(t->root_fd, &st) == -1) {
+		log_warn("token %s: copying from %s is unavailable: %s",
+		    t->name, root, err.msg[0] != '\0' ? err.msg :
+		    "it is a home directory or above one");
+		sbx_close(&t->root_fd);
+		return;
+	}
+	t->uid = m->by_root ? st.st_uid : m->uid;
+	t->gid = m->by_root ? st.st_gid : m->gid;
+}
+
+/*
+ * The whole table anew; one line that is none and the old one stays.  caged:
+ * a new token's directory cannot be opened any more.
+ */
+int
+tokens_read(struct monitor *m, bool caged)
+{
+	SBX_CLEANUP(free) char *text = sbx_xcalloc(1, TOKEN_FILE_MAX + 1);
+	struct token table[MAX_TOKENS], *old;
+	char *save = NULL, *line;
+	const char *root;
+	size_t n = 0, i;
+	ssize_t len;
+
+	len = m->fd_tokens == -1 ? -1 : pread(m->fd_tokens, text,
+	    TOKEN_FILE_MAX + 1, 0);
+	if (len < 0 || (size_t)len > TOKEN_FILE_MAX)
+		return (SBX_E_LIMIT);
+	for (line = strtok_r(text, "\n", &save); line != NULL;
+	    line = strtok_r(NULL, "\n", &save)) {
+		if (line[0] == '#')
+			continue;
+		if (n == MAX_TOKENS || !read_token(line, &table[n], &root))
+			return (SBX_E_SYNTAX);
+		old = token_named(m, table[n].name);
+		if (old != NULL) {
+			table[n].root_fd = sbx_steal_fd(&old->root_fd);
+			table[n].uid = old->uid;
+			table[n].gid = old->gid;
+		} else if (!caged)
+			open_root(m, &table[n], root);
+		n++;
+	}
+	for (i = 0; i < m->ntokens; i++)
+		sbx_close(&m->tokens[i].root_fd);
+	memcpy(m->tokens, table, n * sizeof(table[0]));
+	m->ntokens = n;
+	return (0);
+}
+
+/* In the order of the table, each to its end: how long it takes says nothing
+ * of how much of a digest was right. */
+struct token *
+token_find(struct monitor *m, const char *sha256)
+{
+	struct token *found = NULL;
+
+	for (size_t i = 0; i < m->ntokens; i++) {
+		unsigned char diff = 0;
+
+		for (size_t k = 0; k < SBX_SHA256_HEX; k++)
+			diff |= (unsigned char)(m->tokens[i].sha256[k] ^
+			    sha256[k]);
+		if (diff == 0)
+			found = &m->tokens[i];
+	}
+	return (found);
+}
+
+/* --- the first token -------------------------------------------------------------- */
+
+static void
+print_clients(const struct monitor *m, const char *token)
+{
+	const char *bracket = strchr(m->conf.host, ':') != NULL ? "[" : "";
+
+	(void)fprintf(stderr, "\nFor an MCP client:\n\n"
+	    "  { \"mcpServers\": { \"sbx\": { \"type\": \"http\",\n"
+	    "      \"url\": \"http://%s%s%s:%u/mcp\",\n"
+	    "      \"headers\": { \"Authorization\": \"Bearer %s\" } } } }\n\n",
+	    bracket, m->conf.host, bracket[0] != '\0' ? "]" : "",
+	    (unsigned)m->conf.port, token);
+}
+
+/*
+ * Nobody was given a token yet: one named local, in a file of its own that only
+ * its user can read, and its digest where the others are.
+ */
+static int
+first_token(struct monitor *m, const char *path, struct sbx_err *err)
+{
+	int SBX_CLEANUP(fd) fd = -1;
+	char token[80] = "sbx_", line[160];
+	struct sbx_sha256 sum;
+	char sha256[SBX_SHA256_HEX + 1];
+
+	sbx_random_hex(token + strlen(token), 32);
+	sbx_sha256_init(&sum);
+	sbx_sha256_add(&sum, token, strlen(token));
+	sbx_sha256_end(&sum, sha256);
+	(void)snprintf(line, sizeof(line), "local %s\n", sha256);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+	    0600);
+	if (fd == -1 || fchmod(fd, 0600) == -1 ||
+	    sbx_write_all(fd, token, strlen(token)) != 0 ||
+	    sbx_write_all(fd, "\n", 1) != 0 ||
+	    sbx_write_all(m->fd_tokens, line, strlen(line)) != 0)
+		return (sbx_err_sys(err, "%.160s", path));
+	print_clients(m, token);
+	return (0);
+}
+
+int
+setup_http(struct monitor *m, struct sbx_err *err)
+{
+	char SBX_CLEANUP(free) *path = NULL, *first = NULL;
+	struct stat st;
+	int r;
+
+	if (strcmp(m->conf.transport, "http") != 0)
+		return (0);
+	if ((r = setup_dirs(m->paths.etc, err)) != 0)
+		return (r);
+	path = sbx_xasprintf("%s/tokens", m->paths.etc);
+	m->fd_tokens = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW |
+	    O_CLOEXEC, 0600);
+	if (m->fd_tokens == -1 || fstat(m->fd_tokens, &st) == -1)
+		return (sbx_err_sys(err, "%.160s", path));
+	if (st.st_uid != geteuid() || (st.st_mode & 022) != 0)
+		return (sbx_err_set(err, SBX_E_POLICY, "%.160s can be written "
+		    "by others: chown and chmod 600 it", path));
+	first = sbx_xasprintf("%s/token-local", m->paths.etc);
+	if (st.st_size == 0 && strcmp(m->conf.http_auth, "token") == 0 &&
+	    (r = first_token(m, first, err)) != 0)
+		return (r);
+	if (tokens_read(m, false) != 0)
+		return (sbx_err_set(err, SBX_E_SYNTAX, "%.160s: each line must "
+		    "be NAME SHA256 [DIRECTORY], %u at most", path,
+		    MAX_TOKENS));
+	return (open_listener(m, err));
+}
