@@ -9,8 +9,6 @@
 #include <json-c/json.h>
 #include <string.h>
 
-#define TOOLS_MAX (1u << 20)	/* text of our own tables */
-
 int
 front_init(struct front *f, struct event_base *base, const char *profile)
 {
@@ -30,8 +28,7 @@ front_init(struct front *f, struct event_base *base, const char *profile)
 	if (f->resume == NULL)
 		sbx_fatal("no memory for a timer");
 	http_start(f);
-	sbx_buf_init(&f->tools, TOOLS_MAX);
-	tools_put(&f->tools, bit);
+	f->profile = bit;
 	return (0);
 }
 
@@ -47,5 +44,4 @@ front_clear(struct front *f)
 		listen_clear(&f->listeners[i]);
 	event_free(f->resume);
 	json_tokener_free(f->tokener);
-	sbx_buf_clear(&f->tools);
 }

@@ -48,8 +48,7 @@ struct front {
 	struct call *calls[SBX_MAX_FRONT_CALLS];
 	unsigned ncalls;
 	uint32_t last_call;
-	/* the `tools` array of tools/list for the profile; methods_tools.c */
-	struct sbx_buf tools;
+	uint8_t profile;	/* which tools are listed: SBX_PROFILE_* */
 	int exit_code;
 };
 

@@ -2,6 +2,7 @@
 
 #include "common/base/log.h"
 #include "sbxd/front/calls.h"
+#include "sbxd/front/methods_tools.h"
 #include "sbxd/front/reply.h"
 
 #include <event2/event.h>
@@ -434,15 +435,42 @@ answer_with(struct conn *c, struct http_session *s)
 	return (st);
 }
 
+/* "?profile=NAME", and nothing else. */
+static bool
+take_profile(struct conn *c, uint8_t *ret_profile)
+{
+	static const char name[] = "profile=";
+	struct sbx_text q = c->http->head.query;
+	char text[32];
+
+	*ret_profile = 0;
+	if (q.p == NULL)
+		return (true);
+	if (q.len > sizeof(name) - 1 && q.len < sizeof(text) &&
+	    memcmp(q.p, name, sizeof(name) - 1) == 0) {
+		memcpy(text, q.p, q.len);
+		text[q.len] = '\0';
+		if (profile_find(text + sizeof(name) - 1, ret_profile) == 0)
+			return (true);
+	}
+	http_refuse(c, 400, "The query must be profile=implement, review or "
+	    "issue");
+	return (false);
+}
+
 static void
 on_post(struct conn *c)
 {
 	struct http_session *s;
 	struct stream *st;
+	uint8_t profile;
 
-	if (!find_session(c, &s) || (s != NULL && refuse_version(c)) ||
+	if (!take_profile(c, &profile) || !find_session(c, &s) ||
+	    (s != NULL && refuse_version(c)) ||
 	    (st = answer_with(c, s)) == NULL)
 		return;
+	if (profile != 0)
+		st->sink.client->profile = profile;
 	rpc_line(&st->sink, c->http->body.data != NULL ?
 	    c->http->body.data : "", c->http->body.len);
 	stream_settle(st);

@@ -93,5 +93,6 @@ http_session_begin(struct sink *to)
 	if (st->session == NULL)
 		return (SBX_E_LIMIT);
 	st->session->client.rev = to->client->rev;
+	st->session->client.profile = to->client->profile;
 	return (0);
 }

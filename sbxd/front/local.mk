@@ -5,6 +5,7 @@ FRONT_TOOLS = sbxd/front/tools/list.c sbxd/front/tools/schema.h \
 	sbxd/front/tools/tools_snapshot.c
 # all but main(): also linked by the fuzz target
 FRONT_CORE = \
+	sbxd/front/batch.c sbxd/front/batch.h \
 	sbxd/front/calls.c sbxd/front/calls.h \
 	sbxd/front/conn.c sbxd/front/conn.h sbxd/front/conn_io.c \
 	sbxd/front/from_monitor.c sbxd/front/front.c sbxd/front/front.h \

@@ -137,8 +137,10 @@ reply_tool(struct sink *to, const struct rev *rev, const char *id,
 	put(b, "[{\"type\":\"text\",\"text\":");
 	(void)sbx_json_str(b, json, len, NULL);
 	put(b, "}]");
-	reply_name(b, "structuredContent");
-	(void)sbx_buf_add(b, json, len);
+	if (rev->fields & REV_F_STRUCTURED) {
+		reply_name(b, "structuredContent");
+		(void)sbx_buf_add(b, json, len);
+	}
 	reply_name(b, "isError");
 	put(b, is_error ? "true" : "false");
 	reply_end(to);

@@ -19,37 +19,48 @@ const struct rev revs[REV_MAX] = {
 	[REV_NONE] = { NULL, false,
 	    HAS(INITIALIZE) | HAS(INITIALIZED) | HAS(CANCELLED) | HAS(PING),
 	    0, CODE_INVALID_PARAMS },
-	[REV_2025_06_18] = { "2025-06-18", false, LEGACY,
+	[REV_2024_11_05] = { "2024-11-05", false, LEGACY,
 	    REV_F_NULL_ID, CODE_RESOURCE_NOT_FOUND },
+	[REV_2025_03_26] = { "2025-03-26", false, LEGACY,
+	    REV_F_NULL_ID | REV_F_BATCH | REV_F_ANNOTATIONS,
+	    CODE_RESOURCE_NOT_FOUND },
+	[REV_2025_06_18] = { "2025-06-18", false, LEGACY,
+	    REV_F_NULL_ID | REV_F_ANNOTATIONS | REV_F_STRUCTURED,
+	    CODE_RESOURCE_NOT_FOUND },
 	[REV_2025_11_25] = { "2025-11-25", false, LEGACY,
-	    0, CODE_RESOURCE_NOT_FOUND },
+	    REV_F_ANNOTATIONS | REV_F_STRUCTURED | REV_F_PRIMING,
+	    CODE_RESOURCE_NOT_FOUND },
 	[REV_2026_07_28] = { "2026-07-28", true,
 	    HAS(CANCELLED) | HAS(DISCOVER) | HAS(TOOLS_LIST) |
 	    HAS(TOOLS_CALL) | HAS(RESOURCES_LIST) | HAS(RESOURCES_TEMPLATES) |
 	    HAS(RESOURCES_READ) | HAS(SUBSCRIBE),
-	    REV_F_RESULT_TYPE | REV_F_SERVER_META | REV_F_CACHE,
+	    REV_F_RESULT_TYPE | REV_F_SERVER_META | REV_F_CACHE |
+	    REV_F_ANNOTATIONS | REV_F_STRUCTURED | REV_F_HEADERS,
 	    CODE_INVALID_PARAMS },
 };
 
 const enum rev_id revs_newest_first[REV_MAX - 1] = {
-	REV_2026_07_28, REV_2025_11_25, REV_2025_06_18
+	REV_2026_07_28, REV_2025_11_25, REV_2025_06_18, REV_2025_03_26,
+	REV_2024_11_05
 };
 
 const struct method methods[METHOD_MAX] = {
-	[METHOD_INITIALIZE] = { "initialize", false, on_initialize },
-	[METHOD_INITIALIZED] = { "notifications/initialized", true, NULL },
-	[METHOD_CANCELLED] = { "notifications/cancelled", true, on_cancelled },
-	[METHOD_PING] = { "ping", false, on_ping_request },
-	[METHOD_DISCOVER] = { "server/discover", false, on_discover },
-	[METHOD_TOOLS_LIST] = { "tools/list", false, on_tools_list },
-	[METHOD_TOOLS_CALL] = { "tools/call", false, on_tools_call },
-	[METHOD_RESOURCES_LIST] = { "resources/list", false,
-	    on_resources_list },
-	[METHOD_RESOURCES_TEMPLATES] = { "resources/templates/list", false,
-	    on_resources_templates },
-	[METHOD_RESOURCES_READ] = { "resources/read", false,
-	    on_resources_read },
-	[METHOD_SUBSCRIBE] = { "subscriptions/listen", false, on_subscribe },
+	[METHOD_INITIALIZE] = { "initialize", .fn = on_initialize },
+	[METHOD_INITIALIZED] = { "notifications/initialized",
+	    .notification = true },
+	[METHOD_CANCELLED] = { "notifications/cancelled",
+	    .notification = true, .fn = on_cancelled },
+	[METHOD_PING] = { "ping", .fn = on_ping_request },
+	[METHOD_DISCOVER] = { "server/discover", .fn = on_discover },
+	[METHOD_TOOLS_LIST] = { "tools/list", .fn = on_tools_list },
+	[METHOD_TOOLS_CALL] = { "tools/call", "name", .fn = on_tools_call },
+	[METHOD_RESOURCES_LIST] = { "resources/list",
+	    .fn = on_resources_list },
+	[METHOD_RESOURCES_TEMPLATES] = { "resources/templates/list",
+	    .fn = on_resources_templates },
+	[METHOD_RESOURCES_READ] = { "resources/read", "uri",
+	    .fn = on_resources_read },
+	[METHOD_SUBSCRIBE] = { "subscriptions/listen", .fn = on_subscribe },
 };
 
 enum rev_id

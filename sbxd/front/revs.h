@@ -15,6 +15,8 @@ struct request;
 
 enum rev_id {
 	REV_NONE,	/* a connection before initialize */
+	REV_2024_11_05,
+	REV_2025_03_26,
 	REV_2025_06_18,
 	REV_2025_11_25,
 	REV_2026_07_28,
@@ -43,6 +45,9 @@ enum rev_field {
 	REV_F_CACHE = 4,	/* ttlMs, cacheScope where the schema says so */
 	REV_F_PRIMING = 16,	/* an event stream begins with an empty event */
 	REV_F_HEADERS = 32,	/* HTTP headers repeat what the body says */
+	REV_F_BATCH = 64,	/* several messages in one array */
+	REV_F_ANNOTATIONS = 128, /* hints of tools */
+	REV_F_STRUCTURED = 256,	/* structuredContent, outputSchema, titles */
 	REV_F_NULL_ID = 8,	/* an error without a readable id says null */
 };
 
@@ -57,6 +62,7 @@ extern const struct rev revs[REV_MAX];
 
 struct method {
 	const char *name;
+	const char *named;	/* the param that Mcp-Name repeats; NULL */
 	bool notification;
 	void (*fn)(struct request *r);
 };

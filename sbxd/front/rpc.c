@@ -1,7 +1,9 @@
 #include "sbxd/front/rpc.h"
 
 #include "common/base/json.h"
+#include "sbxd/front/batch.h"
 #include "sbxd/front/calls.h"
+#include "sbxd/front/http.h"
 #include "sbxd/front/reply.h"
 
 #include <inttypes.h>
@@ -186,6 +188,28 @@ is_answer(struct json_object *msg)
 	    json_object_object_get_ex(msg, "error", NULL)));
 }
 
+/* HTTP's headers must repeat what the body says, where the revision has them;
+ * some decide by them on the way.  true: refused, and answered. */
+static bool
+headers_refused(struct request *r, struct json_object *method)
+{
+	const char *name = json_object_get_string(method), *why;
+	size_t len = (size_t)json_object_get_string_len(method);
+	enum method_id m = method_find(name, len);
+	const char *named = NULL;
+
+	if (r->to->http == NULL || (r->rev->fields & REV_F_HEADERS) == 0)
+		return (false);
+	if (m < METHOD_MAX && methods[m].named != NULL)
+		named = rpc_string(r, methods[m].named, &len, NULL);
+	why = http_mismatch(r->to->http, r->rev->name, name, named);
+	if (why == NULL)
+		return (false);
+	reply_error(r->to, r->rev, r->id, RPC_HEADER_MISMATCH, NULL,
+	    "Header mismatch: %s", why);
+	return (true);
+}
+
 /* From the parsed envelope to its method; params and _meta are objects or
  * absent behind this. */
 static void
@@ -218,9 +242,9 @@ handle(struct request *r, struct json_object *msg)
 			    NULL, "Invalid params: _meta must be an object");
 		return;
 	}
-	if (!choose_revision(r))
-		return;
 	(void)json_object_object_get_ex(msg, "method", &method);
+	if (!choose_revision(r) || headers_refused(r, method))
+		return;
 	dispatch(r, json_object_get_string(method),
 	    (size_t)json_object_get_string_len(method));
 }
@@ -249,8 +273,8 @@ cut_arguments(const char *text, size_t len, struct span *ret_arguments,
 }
 
 /* text: a clean object. */
-static void
-parse(struct sink *to, const char *text, size_t len)
+void
+rpc_object(struct sink *to, const char *text, size_t len)
 {
 	struct request r = { .f = to->f, .to = to, .rev = &revs[to->client->rev] };
 	SBX_CLEANUP_BUF struct sbx_buf envelope;
@@ -303,13 +327,14 @@ rpc_line(struct sink *to, const char *text, size_t len)
 			    sbx_json_fault_text(where.fault), where.offset);
 		return;
 	}
-	/* only 2025-03-26 had them, and it is not served */
-	if (text[i] == '[')
+	if (text[i] == '[' && (rev->fields & REV_F_BATCH))
+		batch_run(to, text + i, len - i);
+	else if (text[i] == '[')
 		reply_error(to, rev, NULL, RPC_INVALID_REQUEST, NULL,
-		    "Invalid request: no revision served here has batches");
+		    "Invalid request: this revision has no batches");
 	else if (text[i] != '{')
 		reply_error(to, rev, NULL, RPC_INVALID_REQUEST, NULL,
 		    "Invalid request: not an object");
 	else
-		parse(to, text, len);
+		rpc_object(to, text, len);
 }

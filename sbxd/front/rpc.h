@@ -40,6 +40,7 @@ struct request {
  * One message of a client, without its newline; white space only is none.
  * Answers what must be answered.  text is borrowed and not kept.
  */
+void rpc_object(struct sink *to, const char *text, size_t len); /* clean */
 void rpc_line(struct sink *to, const char *text, size_t len);
 
 /*

@@ -18,6 +18,7 @@ struct sbx_http_head;
 struct client {
 	uint64_t principal;	/* handle, 0 until the monitor said it */
 	enum rev_id rev;	/* what initialize selected, or REV_NONE */
+	uint8_t profile;	/* SBX_PROFILE_* of its own; 0: the front's */
 	unsigned ncalls;	/* in flight */
 };
 

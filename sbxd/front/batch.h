@@ -1,0 +1,16 @@
+#ifndef SBX_FRONT_BATCH_H
+#define SBX_FRONT_BATCH_H
+
+/*
+ * Several messages in one array, and their answers in one.
+ * Source: JSON-RPC 2.0 section 6; MCP revision 2025-03-26, basic.
+ */
+
+#include "sbxd/front/sink.h"
+
+#define BATCH_MAX 64		/* messages of one */
+
+/* text: a clean array.  Answers on `to`, when the last answer is there. */
+void batch_run(struct sink *to, const char *text, size_t len);
+
+#endif
