@@ -41,6 +41,8 @@ static const struct command {
 	{ "image", cmd_image, "import [--name NAME]... SOURCE | list [--json] | "
 	    "inspect IMAGE | name NAME IMAGE | rm IMAGE",
 	    "keep the images that sandboxes are made of" },
+	{ "token", cmd_token, "add [--copy-root DIR] NAME | list | rm NAME",
+	    "say who may use MCP over HTTP" },
 	{ "journal", cmd_journal_slot, "tail|show|verify [OPTION ...]",
 	    "read and verify the audit journal" },
 	{ "doctor", cmd_doctor, "[--json]", "check what this machine lacks" },

@@ -513,6 +513,7 @@ on_get(struct conn *c)
 	st->endless = true;
 	s->get = st;
 	stream_open(st);
+	stream_settle(st);
 }
 
 static void
@@ -550,6 +551,7 @@ on_pair(struct conn *c)
 	st->endless = true;
 	s->get = st;
 	stream_open(st);
+	stream_settle(st);
 	(void)snprintf(event, sizeof(event), "event: endpoint\n"
 	    "data: /messages?session_id=%s\n\n", s->id);
 	stream_event(st, event, strlen(event));

@@ -244,6 +244,7 @@ stream_new(struct conn *c, struct http_session *session, struct http_user *u)
 	st->c = c;
 	st->id = ++f->last_stream;
 	st->kept_end = &st->kept;
+	sink_hold(&st->sink);	/* until stream_settle() */
 	st->timer = evtimer_new(f->base, on_timer, st);
 	if (st->timer == NULL)
 		sbx_fatal("no memory for an answer");
@@ -258,10 +259,8 @@ stream_new(struct conn *c, struct http_session *session, struct http_user *u)
 void
 stream_settle(struct stream *st)
 {
-	if (st->sink.pending == 0)
-		stream_idle(&st->sink);
-	else
-		st->sink.http = NULL;	/* the head goes with its request */
+	st->sink.http = NULL;	/* the head goes with its request */
+	sink_release(&st->sink);
 }
 
 void

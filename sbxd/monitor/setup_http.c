@@ -62,20 +62,21 @@ token_named(struct monitor *m, const char *name)
 	return (NULL);
 }
 
-/* "NAME SHA256 [DIRECTORY]"; false: the line is none. */
+/* "NAME SHA256 [DIRECTORY]", which is cut up; false: the line is none. */
 static bool
 read_token(char *line, struct token *t, const char **ret_root)
 {
-	char *save = NULL, *name = strtok_r(line, " \t", &save);
-	char *sum = strtok_r(NULL, " \t", &save);
+	size_t name = strcspn(line, " ");
+	char *sum = line + name + (line[name] == ' ');
+	size_t n = strcspn(sum, " ");
 
-	*ret_root = strtok_r(NULL, "", &save);
+	*ret_root = sum[n] == ' ' && sum[n + 1] != '\0' ? sum + n + 1 : NULL;
+	line[name] = sum[n] = '\0';
 	*t = (struct token){ .root_fd = -1, .uid = (uid_t)-1,
 		.gid = (gid_t)-1 };
-	if (name == NULL || sum == NULL || !policy_sandbox_name(name) ||
-	    !sbx_is_hex(sum, SBX_SHA256_HEX))
-		return (false);
-	return (sbx_strlcpy(t->name, name, sizeof(t->name)) == 0 &&
+	return (policy_sandbox_name(line) &&
+	    sbx_is_hex(sum, SBX_SHA256_HEX) &&
+	    sbx_strlcpy(t->name, line, sizeof(t->name)) == 0 &&
 	    sbx_strlcpy(t->sha256, sum, sizeof(t->sha256)) == 0);
 }
 
@@ -108,9 +109,9 @@ open_root(const struct monitor *m, struct token *t, const char *root)
 int
 tokens_read(struct monitor *m, bool caged)
 {
-	SBX_CLEANUP(free) char *text = sbx_xcalloc(1, TOKEN_FILE_MAX + 1);
+	SBX_CLEANUP(free) char *text = sbx_xcalloc(1, TOKEN_FILE_MAX + 3);
 	struct token table[MAX_TOKENS], *old;
-	char *save = NULL, *line;
+	char *line, *end;
 	const char *root;
 	size_t n = 0, i;
 	ssize_t len;
@@ -119,9 +120,12 @@ tokens_read(struct monitor *m, bool caged)
 	    TOKEN_FILE_MAX + 1, 0);
 	if (len < 0 || (size_t)len > TOKEN_FILE_MAX)
 		return (SBX_E_LIMIT);
-	for (line = strtok_r(text, "\n", &save); line != NULL;
-	    line = strtok_r(NULL, "\n", &save)) {
-		if (line[0] == '#')
+	for (line = text; *line != '\0'; line = end + 1) {
+		end = line + strcspn(line, "\n");
+		if (*end == '\0')
+			end[1] = '\0';	/* text has room for it */
+		*end = '\0';
+		if (line[0] == '#' || line[0] == '\0')
 			continue;
 		if (n == MAX_TOKENS || !read_token(line, &table[n], &root))
 			return (SBX_E_SYNTAX);

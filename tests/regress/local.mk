@@ -126,3 +126,7 @@ EXTRA_DIST += tests/regress/test_reap.py
 # images: what whoever makes one can try
 TESTS += tests/regress/test_image_attack.py
 EXTRA_DIST += tests/regress/test_image_attack.py tests/lib/imgsrc.py
+
+# MCP over HTTP
+TESTS += tests/regress/test_http.py
+EXTRA_DIST += tests/regress/test_http.py

@@ -61,3 +61,9 @@ TESTS += test_image
 test_image_SOURCES = tests/unit/test_image.c tests/tap.h
 test_image_CPPFLAGS = $(AM_CPPFLAGS)
 test_image_LDADD = libsbx.a
+
+check_PROGRAMS += test_http
+TESTS += test_http
+test_http_SOURCES = tests/unit/test_http.c tests/tap.h
+test_http_CPPFLAGS = $(AM_CPPFLAGS)
+test_http_LDADD = libsbx.a
