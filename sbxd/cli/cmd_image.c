@@ -9,18 +9,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MAX_NAMES 16
 #define IMPORT_MS 3600000	/* of one import */
+#define END_MS 2000		/* from its answer to its end */
 #define STAGING "tmp."
 
 static const uint16_t image_types[] = { SBX_MSG_IMAGE_DONE, 0 };
@@ -317,6 +320,20 @@ tell(const struct import *im, const struct sbx_image_done *m, bool known)
 	fprintf(stderr, "\n");
 }
 
+/* Gone, before what it made is trusted with a place: it could still write
+ * there.  It ends by itself after its answer. */
+static void
+end_importer(pid_t pid, bool answered)
+{
+	int SBX_CLEANUP(fd) fd = answered ? (int)syscall(SYS_pidfd_open, pid,
+	    0) : -1;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	if (fd == -1 || poll(&p, 1, END_MS) != 1)
+		(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
 static int
 import_into(const struct cli *cli, struct store *s, struct import *im,
     const char *source, struct sbx_err *err)
@@ -328,14 +345,14 @@ import_into(const struct cli *cli, struct store *s, struct import *im,
 
 	if ((r = make_staging(s, im, err)) == 0)
 		r = run_importer(cli, im, source, &c, &pid, err);
+	if (pid != -1)
+		end_importer(pid, r == 0);
 	if (r == 0)
 		r = place(s, im, &c.in->m.image_done, &known, err);
 	if (r == 0)
 		tell(im, &c.in->m.image_done, known);
 	if (c.in != NULL)
-		sbx_chan_clear(&c);	/* it ends with its channel, too */
-	if (pid != -1)
-		(void)waitpid(pid, NULL, 0);
+		sbx_chan_clear(&c);
 	if (im->staging[0] != '\0' && (r != 0 || known))
 		(void)sbx_remove_at(s->dir, im->staging);
 	return (r);

@@ -324,7 +324,8 @@ bad_link(struct importer *im, const struct entry *e, const char *why)
 	    sbx_vis(shown, sizeof(shown), e->path, strlen(e->path)), why));
 }
 
-/* To an entry of this image that is there already, and is a file. */
+/* To an entry of this image that is there already, and is a file or, as file
+ * systems can, a link itself: neither is followed. */
 static int
 make_hardlink(struct importer *im, const struct entry *e, const char *name)
 {
@@ -342,7 +343,7 @@ make_hardlink(struct importer *im, const struct entry *e, const char *name)
 	fd = open_below(im->rootfs, slash != NULL ? target : "",
 	    O_PATH | O_DIRECTORY);
 	if (fd == -1 || fstatat(fd, last, &st, AT_SYMLINK_NOFOLLOW) == -1 ||
-	    !S_ISREG(st.st_mode))
+	    (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)))
 		return (bad_link(im, e, "goes to what is no file of the "
 		    "image, or behind a link"));
 	if (linkat(fd, last, im->parent, name, 0) == -1)
@@ -366,6 +367,20 @@ make_symlink(struct importer *im, const struct entry *e, const char *name)
 
 /* --- layers --------------------------------------------------------------------------------- */
 
+/* What lower layers have in name of im->parent, which is path: all of it, or
+ * what is beside what this layer made there. */
+static int
+whiten(struct importer *im, const char *path, const char *name)
+{
+	int dir;
+
+	if (!seen_has(&im->seen, path))
+		return (sbx_remove_at(im->parent, name));
+	dir = openat(im->parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+	    O_CLOEXEC);
+	return (dir == -1 ? 0 : remove_lower(im, dir, path));
+}
+
 /* Source: OCI image specification 1.1, layer.md, whiteouts. */
 static int
 apply_whiteout(struct importer *im, const char *path, const char *name)
@@ -388,8 +403,7 @@ apply_whiteout(struct importer *im, const char *path, const char *name)
 		    "names nothing", sbx_vis(shown, sizeof(shown), path,
 		    strlen(path))));
 	(void)snprintf(gone, sizeof(gone), "%.*s%s", (int)n, path, name);
-	/* of this layer itself: it stays */
-	if (!seen_has(&im->seen, gone) && sbx_remove_at(im->parent, name) == -1)
+	if (whiten(im, gone, name) == -1)
 		return (failed(im, path, "a whiteout"));
 	return (0);
 }
@@ -449,15 +463,15 @@ entry_make(struct importer *im, const struct entry *e)
 	if ((r = enter_parent(im, path, &name)) != 0)
 		return (r);
 	if (im->layered && strncmp(name, WHITEOUT, strlen(WHITEOUT)) == 0) {
+		seen_add_all(&im->seen, im->parent_path);
 		r = apply_whiteout(im, path, name);
 		forget_parent(im);
 		return (r);
 	}
-	if (is_dropped(im, e))
-		return (0);
+	/* also where nothing comes: it would have replaced what was there */
 	if (make_way(im, name, e->kind == ENTRY_DIR, &there) == -1)
 		return (failed(im, path, "replacing"));
 	if (im->layered)
 		seen_add_all(&im->seen, path);
-	return (make_kind(im, e, name, there));
+	return (is_dropped(im, e) ? 0 : make_kind(im, e, name, there));
 }

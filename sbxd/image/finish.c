@@ -17,8 +17,9 @@
  *
  * The digest is SHA-256 over a text: one line an entry, in the order of their
  * names (a directory before what is in it), and the configuration that is the
- * image's own.  Times and where it came from are not in it, so the same
- * content has the same name however it was packed.
+ * image's own.  Times, where it came from and the machine it is for, which is
+ * this one whether that was said or not, are not in it, so the same content
+ * has the same name however it was packed.
  */
 
 #define PASSWD_MAX (1u << 20)
@@ -169,8 +170,6 @@ put_config(struct listing *l)
 	put_line(l, "config", 0, c->user);
 	(void)sbx_strlcpy(l->path, "workdir", sizeof(l->path));
 	put_line(l, "config", 0, c->workdir);
-	(void)sbx_strlcpy(l->path, "architecture", sizeof(l->path));
-	put_line(l, "config", 0, c->architecture);
 	(void)sbx_strlcpy(l->path, "env", sizeof(l->path));
 	for (size_t i = 0; i < c->env.n; i++)
 		put_line(l, "config", 0, c->env.v[i]);

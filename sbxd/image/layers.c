@@ -219,24 +219,44 @@ blob_path(struct importer *im, struct json_object *descriptor, char dst[96])
 	return (0);
 }
 
+/* The only one, under any number of tags; NULL: there are several. */
+static struct json_object *
+only(struct json_object *manifests, size_t n)
+{
+	struct json_object *first = json_object_array_get_idx(manifests, 0);
+
+	for (size_t i = 1; i < n; i++)
+		if (strcmp(text_of(json_object_array_get_idx(manifests, i),
+		    "digest"), text_of(first, "digest")) != 0)
+			return (NULL);
+	return (first);
+}
+
 /* The one for this machine; the only one, where it names no platform. */
 static struct json_object *
 choose(struct importer *im, struct json_object *manifests)
 {
 	size_t n = manifests == NULL ? 0 : json_object_array_length(manifests);
 	struct json_object *d, *p;
+	size_t unsaid = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		d = json_object_array_get_idx(manifests, i);
 		p = object_of(d, "platform");
-		if ((p == NULL && n == 1) ||
-		    (strcmp(text_of(p, "os"), "linux") == 0 &&
-		    strcmp(text_of(p, "architecture"), im->machine) == 0))
+		if (strcmp(text_of(p, "os"), "linux") == 0 &&
+		    strcmp(text_of(p, "architecture"), im->machine) == 0)
 			return (d);
+		unsaid += p == NULL;
 	}
-	(void)import_fail(im, SBX_E_NOENT, n > 1 ? "none of its %zu images is "
-	    "for linux/%s" : "it holds no image (%zu) for linux/%s", n,
-	    im->machine);
+	if (n > 0 && unsaid == n && (d = only(manifests, n)) != NULL)
+		return (d);
+	if (unsaid > 1)
+		(void)import_fail(im, SBX_E_EXISTS, "it holds %zu images and "
+		    "does not say for which machine: copy one of them (skopeo "
+		    "copy oci:FROM:TAG oci:TO)", n);
+	else
+		(void)import_fail(im, SBX_E_NOENT, "it holds no image for "
+		    "linux/%s, but %zu others", im->machine, n);
 	return (NULL);
 }
 

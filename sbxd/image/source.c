@@ -22,6 +22,7 @@
  */
 
 #define BLOCK (64u << 10)
+#define TAR_BLOCK 512
 #define MAX_LINKS 8		/* from one name in an archive to its file */
 
 /* --- a tar, unpacked while it is read ---------------------------------------------- */
@@ -31,7 +32,8 @@
 struct tar {
 	struct importer *im;
 	struct archive *outer, *inner;
-	EVP_MD_CTX *sum;
+	EVP_MD_CTX *sum;	/* NULL: nobody asks */
+	uint64_t entries;	/* that were asked for */
 	char buf[BLOCK];
 };
 
@@ -110,12 +112,26 @@ tar_close(struct tar *t)
 	EVP_MD_CTX_free(t->sum);
 }
 
-/* The next header.  1: there is one; 0: the end; else a failure. */
+/*
+ * The next header.  1: there is one; 0: the end; else a failure.
+ * A tar ends with blocks of NULs.  libarchive also takes the end of what it
+ * reads for that, so one that was cut between two entries would be an image
+ * with half of its files.  A layer is known by its digest instead.
+ */
 static int
 tar_next(struct tar *t, struct archive_entry **ret_e)
 {
-	int r = archive_read_next_header(t->inner, ret_e);
+	la_int64_t at;
+	int r;
 
+	if (t->entries++ > 0 && archive_read_data_skip(t->inner) < ARCHIVE_WARN)
+		return (tar_failed(t, t->inner, "the tar is damaged"));
+	at = archive_filter_bytes(t->inner, 0);
+	r = archive_read_next_header(t->inner, ret_e);
+	if (r == ARCHIVE_EOF && t->sum == NULL &&
+	    archive_filter_bytes(t->inner, 0) - at < TAR_BLOCK)
+		return (import_fail(t->im, SBX_E_SYNTAX, "the tar is damaged: "
+		    "it is cut before its end"));
 	if (r == ARCHIVE_EOF)
 		return (0);
 	if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
@@ -198,18 +214,23 @@ tar_entry(struct tar *t, struct archive_entry *ae)
 	return (entry_make(t->im, &e));
 }
 
+/* The tar ends before its stream does, whose own sums come last. */
 static int
-tar_sum(struct tar *t, char ret_hex[65])
+tar_finish(struct tar *t, char ret_hex[65])
 {
 	static const char digits[] = "0123456789abcdef";
 	unsigned char sum[EVP_MAX_MD_SIZE];
 	const void *p;
 	unsigned n = 0;
+	la_ssize_t r;
 
-	/* the tar ends before its stream does */
-	while (unpack_block(t->inner, t, &p) > 0)
+	while ((r = unpack_block(t->inner, t, &p)) > 0)
 		;
-	if (t->sum == NULL || EVP_DigestFinal_ex(t->sum, sum, &n) != 1)
+	if (r < 0)
+		return (tar_failed(t, t->inner, "the tar is damaged"));
+	if (t->sum == NULL)
+		return (0);
+	if (EVP_DigestFinal_ex(t->sum, sum, &n) != 1)
 		return (import_fail(t->im, SBX_E_SYS, "SHA-256 failed"));
 	for (unsigned i = 0; i < n; i++) {
 		ret_hex[2 * i] = digits[sum[i] >> 4];
@@ -236,8 +257,8 @@ source_tar(struct importer *im, int fd, char ret_hex[65])
 		while ((r = tar_next(t, &e)) == 1)
 			if ((r = tar_entry(t, e)) != 0)
 				break;
-	if (r == 0 && ret_hex != NULL)
-		r = tar_sum(t, ret_hex);
+	if (r == 0)
+		r = tar_finish(t, ret_hex);
 	tar_close(t);
 	free(t);
 	return (r);
@@ -348,6 +369,8 @@ keep_parts(struct importer *im, int fd)
 			if (r != 0)
 				break;
 		}
+	if (r == 0)
+		r = tar_finish(t, NULL);
 	tar_close(t);
 	free(t);
 	return (r);
@@ -663,7 +686,8 @@ look(struct importer *im, int fd, bool *ret_oci, bool *ret_docker)
 	    tar_open(t, fd);
 	/* a file system has more at its top than an archive of layers may */
 	if (r == 0)
-		while ((r = tar_next(t, &e)) == 1 && ++n <= MAX_PARTS * 2) {
+		while ((r = tar_next(t, &e)) == 1 && !tree &&
+		    ++n <= MAX_PARTS * 2) {
 			if (entry_clean(path, archive_entry_pathname(e)) != 0)
 				continue;
 			layout |= strcmp(path, "oci-layout") == 0;

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import tarfile
 
@@ -173,3 +174,30 @@ class Store:
             if r.returncode != 0:
                 for n in json.loads(self.sbx("inspect", hex_).stdout)["names"]:
                     self.sbx("rm", n)
+
+
+# --- what a sandbox can be made of -------------------------------------------
+
+PROGRAMS = ("bash", "sh", "cat", "ls", "env", "id", "touch", "readlink", "sleep")
+
+
+def programs():
+    """{path in the image: file of this machine}: a few, and what they load"""
+    out = {}
+    for name in PROGRAMS:
+        real = os.path.realpath(shutil.which(name, path="/usr/bin:/bin"))
+        out["usr/bin/" + name] = real
+        ldd = subprocess.run(["ldd", real], stdout=subprocess.PIPE, text=True)
+        for word in ldd.stdout.split():
+            if word.startswith("/"):
+                out[word.lstrip("/")] = os.path.realpath(word)
+    return out
+
+
+def rootfs(*more):
+    """members of a tar that has a shell"""
+    out = [sym("bin", "usr/bin")]
+    for path, source in programs().items():
+        with open(source, "rb") as data:
+            out.append(f(path, data.read(), mode=0o755))
+    return out + list(more)

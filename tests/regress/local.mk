@@ -123,9 +123,10 @@ EXTRA_DIST += tests/regress/test_limits.py
 TESTS += tests/regress/test_reap.py
 EXTRA_DIST += tests/regress/test_reap.py
 
-# images: what whoever makes one can try
-TESTS += tests/regress/test_image_attack.py
-EXTRA_DIST += tests/regress/test_image_attack.py tests/lib/imgsrc.py
+# images: every kind of source, and what whoever makes one can try
+TESTS += tests/regress/test_image_import.py tests/regress/test_image_attack.py
+EXTRA_DIST += tests/regress/test_image_import.py \
+	tests/regress/test_image_attack.py tests/lib/imgsrc.py
 
 # MCP over HTTP
 TESTS += tests/regress/test_http.py

@@ -144,7 +144,7 @@ def links():
 def hard_links():
     out = s.canary
     for target in (out + "/passwd", "../canary/passwd", "d/../../x",
-                   "l/passwd", "d", "nowhere", "l", "h", "."):
+                   "l/passwd", "d", "nowhere", "h", "."):
         refused(tar(d("d"), sym("l", out), hard("h", target)),
                 f"a hard link to {target if len(target) < 20 else 'the host'}",
                 "'h'")
@@ -156,6 +156,10 @@ def hard_links():
                   mode=0o600)), "a file over what was linked to")
     ok((t.text("a"), t.text("b"), t.mode("b")) == (b"new", b"x", 0o644),
        "the link keeps the old one")
+    t = Taken(tar(sym("l", out), hard("h", "l")), "a hard link to a link")
+    ok(t.good and os.readlink(t.at("h")) == out, "is that link, as text")
+    refused(tar(sym("l", out), hard("h", "l"), f("h/x")),
+            "a file through a hard link to a link", "h/x")
     if s.max_links < 70000:
         refused(tar(f("a"), *[hard(f"h{i}", "a") for i in range(70000)]),
                 "more hard links than a file may have", "h6")
