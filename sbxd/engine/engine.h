@@ -309,6 +309,7 @@ struct engine {
 	struct spent_list spent;
 	bool ending;
 	int exit_code;
+	bool asked_to_end;		/* SHUTDOWN came */
 };
 
 struct sandbox *sandbox_find(struct engine *e, const char *id);

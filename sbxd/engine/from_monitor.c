@@ -27,6 +27,7 @@ on_shutdown(struct sbx_peer *p, struct sbx_in *in)
 	struct engine *e = sbx_peer_ctx(p);
 
 	(void)in;
+	e->asked_to_end = true;
 	(void)event_base_loopbreak(e->base);
 	return (0);
 }

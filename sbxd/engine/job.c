@@ -89,7 +89,7 @@ job_exec(struct sandbox *sb, const struct sbx_engine_exec *q, int stdin_fd,
 {
 	struct engine *e = sb->e;
 	struct sbx_init_exec m = { .run = q->run, .argv = q->argv,
-		.env = q->env, .cwd = q->cwd };
+		.env = q->env, .cwd = q->cwd, .by_ns = q->by_ns };
 	int out[2] = { -1, -1 }, err[2] = { -1, -1 };
 	struct job *j;
 

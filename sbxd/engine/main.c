@@ -243,11 +243,14 @@ finish(struct engine *e)
 		}
 	blank_drop(e);
 	snap_finish(e);
-	LIST_FOREACH(sb, &e->sandboxes, link) {
+	LIST_FOREACH(sb, &e->sandboxes, link)
 		if (sb->pid != 0)
 			(void)waitpid(sb->pid, &status, 0);
+	/* nobody is left to record these ends: the next start finds them */
+	if (!e->asked_to_end)
+		return;
+	LIST_FOREACH(sb, &e->sandboxes, link)
 		scratch_drop(&e->scratch, sb->dir);
-	}
 	snapshot_finish(e);
 	if (e->monitor != NULL)
 		(void)sbx_peer_flush(e->monitor, 200);

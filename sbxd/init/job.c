@@ -198,6 +198,9 @@ command(struct init *in, const struct sbx_init_exec *q, const int fds[3],
 		if (strchr(s, '=') != NULL)
 			set_env(env, &n, (char *)(uintptr_t)s);
 	env[n] = NULL;
+	if (q->by_ns != 0 && sbx_mono_ns() > q->by_ns)
+		exec_failed(err_fd, ETIMEDOUT, "not started, since nobody "
+		    "waits for it any more");
 	default_signals();
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);

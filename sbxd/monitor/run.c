@@ -206,7 +206,8 @@ run_exec(struct monitor *m, struct worker *w, const struct sbx_exec_start *e,
 	w->ask.deadline_ns = sbx_mono_ns() + ASK_S * S_NS;
 	journal_exec_start(m, r, e);
 	msg = (struct sbx_engine_exec){ .container = sb->id, .run = r->id,
-		.argv = e->argv, .env = e->env, .cwd = e->cwd };
+		.argv = e->argv, .env = e->env, .cwd = e->cwd,
+		.by_ns = w->ask.deadline_ns };
 	if (sbx_send_engine_exec(engine, ++m->next_id, &msg, &stdin_fd) != 0) {
 		run_free(m, r);
 		ask_refuse(w, "exec_failed", "", "the engine did not take it");

@@ -140,14 +140,14 @@ class Engine:
         return self.answer(mid, "SANDBOX_ENDED")
 
     def start(self, container, argv, stdin=b"", env=(), cwd="/workspace",
-              run=None):
+              run=None, by_ns=0):
         """ENGINE_EXEC up to its answer: (run, answer)."""
         run = run or os.urandom(8).hex()
         mid = self.next_id()
         fd = ipc.memfd(stdin)
         os.lseek(fd, 0, os.SEEK_SET)
         self.mon.send("ENGINE_EXEC", mid, [fd], container=container, run=run,
-                      argv=argv, env=list(env), cwd=cwd)
+                      argv=argv, env=list(env), cwd=cwd, by_ns=by_ns)
         os.close(fd)
         m = self.answer(mid, "ENGINE_EXEC_STARTED")
         self.opened()

@@ -534,6 +534,15 @@ def test_unpack(e):
     os.close(wr)
 
 
+def test_too_late(e):
+    """what nobody waits for any more is not started"""
+    r = e.run(A, "touch /workspace/late", by_ns=1)
+    tap.ok(r.error == 110 and "nobody waits" in r.reason, "too late", r)
+    r = e.run(A, "test ! -e /workspace/late", by_ns=time.monotonic_ns() +
+              10 ** 10)
+    tap.ok(r.error == 0 and r.status == 0, "and in time", r)
+
+
 def test_work(e):
     e.run(A, "rm -rf /workspace/* ; mkdir -p /workspace/w/src; cd w; "
           "echo 1 > src/a; echo 1 > b; mkdir .git; echo x > .git/HEAD")
@@ -794,7 +803,8 @@ def suite(user):
     try:
         for test in (test_basic, test_fds, test_inside, test_filter,
                      test_kill, test_supervisor_killed, test_two,
-                     test_listener, test_recorder, test_unpack, test_work,
+                     test_listener, test_recorder, test_unpack,
+                     test_too_late, test_work,
                      test_refused, test_scratch, test_ends):
             test(e)
             if e.proc.poll() is not None:
