@@ -377,9 +377,12 @@ job_gone(struct init *in, struct job *j)
 	struct sbx_init_killed killed = { .run = j->run, .killed = j->killed };
 
 	(void)in;
+	/* Killed by a signal before it could say so: only the command itself
+	 * can have done that, so it was started. */
 	if (!j->started)
-		started(j->run, 0, EIO, "the run's supervisor was killed");
-	else if (!j->exited)
+		started(j->run, 0, j->orphaned ? 0 : EIO,
+		    "the run's supervisor ended");
+	if (!j->exited && (j->started || j->orphaned))
 		init_send(SBX_MSG_INIT_EXITED, 0, &end, NULL);
 	if (j->killing)
 		init_send(SBX_MSG_INIT_KILLED, j->kill_id, &killed, NULL);

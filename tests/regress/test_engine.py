@@ -190,6 +190,14 @@ def trees(tap, e):
 
 
 def rebels(tap, e):
+    # at once, when its supervisor has perhaps not said that it was started
+    for _ in range(20):
+        e.start(["sh", "-c", "kill -9 $PPID; sleep 1000"])
+        x = e.mon.recv(want="ENGINE_EXITED")
+        e.rec.recv(want="RUN_CLOSED")
+        if x["why"] != KILLED:
+            break
+    tap.ok(x["why"] == KILLED, "a guest may kill its supervisor at once", x)
     run, _, fds = e.start(["bash", "-c", "sleep 1000 & kill -9 $PPID; "
                            "sleep 1000"])
     x = e.mon.recv(want="ENGINE_EXITED")
