@@ -36,7 +36,7 @@ mend_apparmor(const struct doctor *d, struct doctor_result *r)
 	    "}\n"
 	    "EOF\n"
 	    "apparmor_parser -r /etc/apparmor.d/sbx\n", here + 1,
-	    installed ? SBX_PKGLIBEXECDIR + 1 : SBX_BINDIR + 1);
+	    installed ? &SBX_PKGLIBEXECDIR[1] : &SBX_BINDIR[1]);
 }
 
 void
