@@ -220,6 +220,47 @@ def config():
         ok(i.get("env") == [] and i.get("user") is None, "says nothing", i)
 
 
+def others():
+    """Images that skopeo(1) and umoci(1) wrote, and what they read of ours."""
+    top = s.base
+    if shutil.which("skopeo") is None or shutil.which("umoci") is None:
+        tap.absent("skopeo or umoci is not installed", "their images")
+        return
+
+    def run(*words):
+        r = subprocess.run(words, cwd=top, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True, timeout=60)
+        ok(r.returncode == 0, " ".join(words[:2]), r)
+
+    with open(top + "/d.tar", "wb") as out:
+        out.write(docker(tar(*PLAIN), names=["node:22"],
+                         config={"Env": ["A=1"]}))
+    want = digest(s.add(top + "/d.tar"))
+    for source, to in (("docker-archive:d.tar", "oci:node"),
+                       ("docker-archive:d.tar", "oci-archive:node.tar"),
+                       ("oci:node", "docker-archive:back.tar:node:22")):
+        run("skopeo", "copy", "--insecure-policy", source, to)
+        r = s.add(f"{top}/{to.split(':')[1]}")
+        ok(digest(r) == want, f"{to} of skopeo is the same image", r)
+    rootless = [] if os.geteuid() == 0 else ["--rootless"]
+    run("umoci", "init", "--layout", "um")
+    run("umoci", "new", "--image", "um:a")
+    run("umoci", "unpack", *rootless, "--image", "um:a", "b")
+    on_disk(PLAIN, top + "/plain")
+    subprocess.run(["cp", "-a", top + "/plain/.", top + "/b/rootfs"],
+                   check=True)
+    run("umoci", "repack", "--image", "um:a", "b")
+    shutil.rmtree(top + "/b/rootfs/etc")
+    os.symlink("var", top + "/b/rootfs/etc")
+    os.unlink(top + "/b/rootfs/sh")
+    os.mkdir(top + "/b/rootfs/sh")
+    open(top + "/b/rootfs/sh/new", "w").close()
+    run("umoci", "repack", "--refresh-bundle", "--image", "um:a", "b")
+    want = digest(s.add(top + "/b/rootfs"))
+    r = s.add(top + "/um")
+    ok(digest(r) == want, "two layers of umoci are what it packed", r)
+
+
 # --- names, as they come -----------------------------------------------------
 
 def names():
@@ -622,7 +663,7 @@ def sandboxes():
 def main():
     global s
     base = tempfile.mkdtemp(prefix="sbx-import-")
-    parts = (kinds, dockers, config, names, dropped, layers, cut, store,
+    parts = (kinds, dockers, config, others, names, dropped, layers, cut, store,
              sandboxes)
     try:
         for part in parts:
