@@ -2,8 +2,11 @@
 """Figures of a whole suite, each beside a rival measured in the same run.
 
 Prints one JSON object a line: name, unit, median and p95 of `runs` samples,
-and where there is a rival its name, median and the ratio of the medians.
-SBX_BENCH_RUNS: samples of each (50).
+and where there is a rival its name, median and the ratio of the medians, or
+`rivals` with those of several.  SBX_BENCH_RUNS: samples of each (50).
+
+Against bwrap, and crun where it is installed and this is root; the latter in
+a mount namespace of its own, since it refuses hybrid control groups.
 """
 import json
 import os
@@ -31,7 +34,8 @@ def p95(samples):
     return sorted(samples)[int(len(samples) * 0.95) - 1]
 
 
-def report(name, unit, samples, aim, rival=None, rival_samples=None):
+def report(name, unit, samples, aim, rival=None, rival_samples=None,
+           rivals=None):
     line = {"name": name, "unit": unit, "runs": len(samples), "aim": aim,
             "median": round(statistics.median(samples), 3),
             "p95": round(p95(samples), 3)}
@@ -39,6 +43,11 @@ def report(name, unit, samples, aim, rival=None, rival_samples=None):
         line["rival"] = rival
         line["rival_median"] = round(statistics.median(rival_samples), 3)
         line["ratio"] = round(line["median"] / line["rival_median"], 2)
+    for other, theirs in (rivals or {}).items():
+        line.setdefault("rivals", {})[other] = {
+            "median": round(statistics.median(theirs), 3),
+            "p95": round(p95(theirs), 3),
+            "ratio": round(line["median"] / statistics.median(theirs), 2)}
     print(json.dumps(line), flush=True)
 
 
@@ -83,6 +92,112 @@ def bwrap_true():
 def fork_exec_true():
     pid = os.posix_spawn("/usr/bin/true", ["true"], {})
     os.waitpid(pid, 0)
+
+
+def crun_config():
+    """a bundle's: what a sandbox has, as far as crun knows it"""
+    spaces = [{"type": t} for t in ("pid", "mount", "ipc", "uts", "network",
+                                    "cgroup")]
+    return {
+        "ociVersion": "1.0.2", "root": {"path": "rootfs", "readonly": True},
+        "process": {"args": ["/usr/bin/sleep", "1000"], "cwd": "/",
+                    "env": ["PATH=/usr/bin"], "noNewPrivileges": True,
+                    "user": {"uid": 0, "gid": 0}, "capabilities": {}},
+        "mounts": [
+            {"destination": "/proc", "type": "proc", "source": "proc"},
+            {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
+            {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"},
+            {"destination": "/usr", "type": "bind", "source": "/usr",
+             "options": ["rbind", "ro", "nosuid", "nodev"]}],
+        "linux": {"namespaces": spaces, "resources": {
+            "memory": {"limit": 1 << 30}, "pids": {"limit": 500}}}}
+
+
+def crun_main(directory):
+    """in the mount namespace: {what: samples} of crun"""
+    bundle = os.path.join(directory, "bundle")
+    os.makedirs(bundle + "/rootfs/usr")
+    for d in ("proc", "dev", "tmp"):
+        os.mkdir(bundle + "/rootfs/" + d)
+    for d in ("bin", "lib", "lib64", "sbin"):
+        os.symlink("usr/" + d, bundle + "/rootfs/" + d)
+    with open(bundle + "/config.json", "w") as f:
+        json.dump(crun_config(), f)
+
+    def crun(*argv):
+        subprocess.run(["crun", "--root", directory + "/state", *argv],
+                       check=True, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL)
+    out = {"create": [], "exec": [], "stop": []}
+    for i in range(RUNS):
+        name = "sbx-bench-%d-%d" % (os.getpid(), i)
+
+        def start():
+            crun("create", "--bundle", bundle, name)
+            crun("start", name)
+        out["create"].append(timed(start))
+        out["exec"].append(timed(lambda: crun("exec", name, "/usr/bin/true")))
+        out["stop"].append(timed(lambda: crun("delete", "-f", name)))
+    print(json.dumps(out))
+
+
+def crun_samples(directory):
+    """{} where there is no crun, or no way to run it"""
+    if os.geteuid() != 0 or not shutil.which("crun"):
+        return {}
+    p = subprocess.run([
+        "unshare", "-m", "sh", "-c", "umount /sys/fs/cgroup/unified "
+        "2>/dev/null; exec \"$@\"", "sh", sys.executable, __file__, "--crun",
+        directory], stdout=subprocess.PIPE, check=False)
+    return json.loads(p.stdout) if p.returncode == 0 else {}
+
+
+def bwrap_samples():
+    """up, one more program in it, gone; it has no exec: nsenter(1) is one"""
+    out = {"create": [], "stop": []}
+    for _ in range(RUNS):
+        p = None
+
+        def start():
+            nonlocal p
+            p = subprocess.Popen(
+                ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind",
+                 "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink",
+                 "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
+                 "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "sh",
+                 "-c", "echo up; exec sleep 1000"], stdout=subprocess.PIPE)
+            p.stdout.readline()
+
+        def end():
+            p.kill()
+            p.wait()
+        out["create"].append(timed(start))
+        out["stop"].append(timed(end))
+        p.stdout.close()
+    return out
+
+
+def lifecycle(client, directory):
+    """create, exec and stop, each against both"""
+    ours = {"create": [], "exec": [], "stop": []}
+    for _ in range(RUNS):
+        made = {}
+
+        def start():
+            made.update(client.call("sandbox_initialize"))
+        ours["create"].append(timed(start))
+        box = made["container_id"]
+        ours["exec"].append(timed(lambda: client.call(
+            "sandbox_exec", container_id=box, argv=["true"])))
+        ours["stop"].append(timed(lambda: client.call(
+            "sandbox_stop", container_id=box, force=True)))
+    bwrap, crun = bwrap_samples(), crun_samples(directory)
+    aims = {"create": "ratio 1.0 of bwrap", "exec": "below crun",
+            "stop": "below crun"}
+    for what, samples in ours.items():
+        report("lifecycle_" + what, "ms", samples, aims[what], rivals={
+            n: r[what] for n, r in (("bwrap", bwrap), ("crun", crun))
+            if what in r})
 
 
 def create(client):
@@ -137,9 +252,14 @@ def main():
         box = client.call("sandbox_initialize")["container_id"]
         calls(client, box)
         create(client)
+        time.sleep(1)
+        lifecycle(client, root)
     finally:
         client.close()
         shutil.rmtree(root, ignore_errors=True)
 
 
-main()
+if sys.argv[1:2] == ["--crun"]:
+    crun_main(sys.argv[2])
+else:
+    main()

@@ -1,6 +1,6 @@
 # make bench: one JSON line a figure, never a verdict
 EXTRA_DIST += tests/bench/bench.py tests/bench/bench_image.py \
-	tests/bench/bench_snapshot.py
+	tests/bench/bench_snapshot.py tests/bench/bench_many.py
 .PHONY: bench
 bench: all $(SBX_BENCHES)
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
@@ -9,6 +9,9 @@ bench: all $(SBX_BENCHES)
 		python3 $(top_srcdir)/tests/bench/bench_image.py
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
 		python3 $(top_srcdir)/tests/bench/bench_snapshot.py
+	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
+		python3 $(top_srcdir)/tests/bench/bench_many.py \
+		$${SBX_BENCH_MANY:-20}
 	@for b in $(SBX_BENCHES); do ./$$b || exit 1; done
 SBX_BENCHES =
 

@@ -131,8 +131,5 @@ EXTRA_DIST += tests/regress/test_image_import.py \
 # MCP over HTTP
 TESTS += tests/regress/test_http.py
 EXTRA_DIST += tests/regress/test_http.py
-# images: what whoever makes one can try
-TESTS += tests/regress/test_image_attack.py
-EXTRA_DIST += tests/regress/test_image_attack.py tests/lib/imgsrc.py
 TESTS += tests/regress/test_ends.py
 EXTRA_DIST += tests/regress/test_ends.py
