@@ -13,6 +13,7 @@
 #define SBX_MAX_HTTP 640	/* HTTP connections of one front */
 #define SBX_MAX_HTTP_USERS 64	/* tokens in use at once */
 #define SBX_MAX_HTTP_SESSIONS 256
+#define SBX_MAX_HTTP_BODIES (256u << 20) /* bytes of all of them together */
 #define SBX_MAX_HTTP_STREAMS 768	/* answers under way or kept */
 #define SBX_HTTP_KEEP (1u << 20) /* bytes of one kept answer */
 #define SBX_MAX_CTL 8		/* connections of operators */

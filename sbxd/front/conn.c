@@ -150,12 +150,12 @@ http_time_ms(const struct conn *c, const char **ret_why)
 	case HTTP_HEAD:
 		*ret_why = "no request came";
 		return (c->in.len > c->in_off ? LINE_MS : IDLE_MS);
-	case HTTP_BODY:
-		*ret_why = "a request did not end";
-		return (LINE_MS);
 	case HTTP_ASK:
 		*ret_why = "the monitor did not say who it is";
 		return (AUTH_MS);
+	case HTTP_BODY:
+		*ret_why = "a request did not end";
+		return (LINE_MS);
 	case HTTP_ANSWER:
 	case HTTP_STATE_MAX:
 		break;

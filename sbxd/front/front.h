@@ -41,6 +41,7 @@ struct front {
 	unsigned nusers, nsessions, nstreams;
 	uint32_t last_stream;
 	struct event *sweep;
+	size_t bodies;			/* bytes of all requests under way */
 	bool http_open;			/* no token is needed */
 	char http_hosts[256];		/* names of ours beside loopback */
 	char chunk[65536];		/* of input, used up at once */

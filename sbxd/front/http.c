@@ -14,6 +14,7 @@
 #define SWEEP_S 10
 #define BODY_KEEP (256u << 10)
 
+static void drop_body(struct conn *c);
 static void on_post(struct conn *c);
 static void on_get(struct conn *c);
 static void on_delete(struct conn *c);
@@ -112,8 +113,7 @@ http_answered(struct conn *c)
 	h->text = NULL;
 	http_user_put(h->user);
 	h->user = NULL;
-	sbx_buf_clear(&h->body);
-	sbx_buf_init(&h->body, SBX_MAX_JSON + 1);
+	drop_body(c);
 	h->state = HTTP_HEAD;
 	c->line_ns = sbx_mono_ns();
 	/* not from within: what comes next is looked at by the loop */
@@ -249,6 +249,24 @@ refuse_body(struct conn *c)
 }
 
 static bool
+refuse_user(struct conn *c)
+{
+	struct http *h = c->http;
+	int r = http_user_get(c->f, &h->head, &h->user);
+
+	if (r == SBX_E_LIMIT)
+		http_refuse(c, 503, "Too many tokens are in use, or tried");
+	else if (r != 0)
+		http_refuse(c, 401, "A bearer token is needed (sbx token "
+		    "makes one)");
+	else if (h->user->known && h->user->principal == 0)
+		http_refuse(c, 401, "The bearer token is not known");
+	else
+		return (false);
+	return (true);
+}
+
+static bool
 refuse_head(struct conn *c)
 {
 	struct http *h = c->http;
@@ -258,19 +276,23 @@ refuse_head(struct conn *c)
 		http_refuse(c, 400, "The target must be a path");
 	else if (why != NULL)
 		http_refuse(c, 403, "Forbidden: %s", why);
-	else if (!refuse_route(c)) {
-		h->user = http_user_get(c->f, &h->head);
-		if (h->user == NULL || (h->user->known &&
-		    h->user->principal == 0))
-			http_refuse(c, 401, "A bearer token is needed (sbx "
-			    "token makes one)");
-		else
-			return (refuse_body(c));
-	}
+	else if (!refuse_route(c))
+		return (refuse_user(c) || refuse_body(c));
 	return (true);
 }
 
 /* --- bytes ----------------------------------------------------------------------- */
+
+/* Who it is from is known: its body may come. */
+static void
+take_it(struct conn *c)
+{
+	c->http->state = HTTP_BODY;
+	if (!c->http->head.expect)
+		return;
+	(void)sbx_buf_str(&c->sink.out, "HTTP/1.1 100 Continue\r\n\r\n");
+	conn_sent(c);
+}
 
 /* The head is copied, since what is buffered moves.  0, SBX_E_AGAIN; other:
  * answered. */
@@ -301,13 +323,39 @@ take_head(struct conn *c)
 	h->chunks = (struct sbx_http_chunks){ 0 };
 	if (refuse_head(c))
 		return (SBX_E_POLICY);
-	if (h->head.expect) {
-		(void)sbx_buf_str(&c->sink.out,
-		    "HTTP/1.1 100 Continue\r\n\r\n");
-		conn_sent(c);
+	if (h->user->known)
+		take_it(c);
+	else {
+		h->state = HTTP_ASK;
+		(void)event_del(c->ev_in);	/* http_go_on() goes on */
 	}
-	h->state = HTTP_BODY;
 	return (0);
+}
+
+/* 0, or answered: one body is too long, or all of them are. */
+static int
+add_body(struct conn *c, const char *data, size_t len)
+{
+	if (c->http->body.len + len > SBX_MAX_JSON)
+		http_refuse(c, 413, "The body is longer than %u bytes",
+		    SBX_MAX_JSON);
+	else if (c->f->bodies + len > SBX_MAX_HTTP_BODIES)
+		http_refuse(c, 503, "Too many long requests are under way");
+	else {
+		c->f->bodies += len;
+		/* its limit is above what was just looked at */
+		(void)sbx_buf_add(&c->http->body, data, len);
+		return (0);
+	}
+	return (SBX_E_LIMIT);
+}
+
+static void
+drop_body(struct conn *c)
+{
+	c->f->bodies -= c->http->body.len;
+	sbx_buf_clear(&c->http->body);
+	sbx_buf_init(&c->http->body, SBX_MAX_JSON + 1);
 }
 
 /* 0: whole; SBX_E_AGAIN; other: answered. */
@@ -323,8 +371,9 @@ take_body(struct conn *c)
 		n = c->in.len - c->in_off;
 		if (n > h->head.length - h->body.len)
 			n = h->head.length - h->body.len;
-		(void)sbx_buf_add(&h->body, c->in.data + c->in_off, n);
 		c->in_off += n;
+		if (add_body(c, c->in.data + c->in_off - n, n) != 0)
+			return (SBX_E_LIMIT);
 		return (h->body.len == h->head.length ? 0 : SBX_E_AGAIN);
 	}
 	while (r == 0 && c->in.len > c->in_off) {
@@ -333,12 +382,8 @@ take_body(struct conn *c)
 		if (r < 0)
 			break;
 		c->in_off += used;
-		if (h->body.len + len > SBX_MAX_JSON) {
-			http_refuse(c, 413, "The body is longer than %u "
-			    "bytes", SBX_MAX_JSON);
+		if (add_body(c, data, len) != 0)
 			return (SBX_E_LIMIT);
-		}
-		(void)sbx_buf_add(&h->body, data, len);
 	}
 	if (r < 0)
 		http_refuse(c, 400, "Bad request: the chunks are not as RFC "
@@ -352,10 +397,7 @@ run(struct conn *c)
 	struct http *h = c->http;
 
 	h->state = HTTP_ANSWER;
-	if (h->user->principal == 0)
-		http_refuse(c, 401, "The bearer token is not known");
-	else
-		h->route->fn(c);
+	h->route->fn(c);
 }
 
 /* One request after the other: the next one is read when the answer ended. */
@@ -363,15 +405,16 @@ void
 http_take(struct conn *c)
 {
 	struct http *h = c->http;
+	int r;
 
 	while (c->state == CONN_OPEN && !h->closing) {
 		if (h->state == HTTP_HEAD && take_head(c) == SBX_E_AGAIN)
 			break;
-		if (h->state == HTTP_BODY && take_body(c) == SBX_E_AGAIN)
-			break;
 		if (h->state == HTTP_BODY) {
-			h->state = HTTP_ASK;
-			if (h->user->known)
+			r = take_body(c);
+			if (r == SBX_E_AGAIN)
+				break;
+			if (r == 0)
 				run(c);
 		}
 		if (h->state == HTTP_ASK || h->state == HTTP_ANSWER)
@@ -380,7 +423,7 @@ http_take(struct conn *c)
 	if (h->closing)
 		c->in_off = c->in.len;
 	else if (c->in.len - c->in_off > SBX_HTTP_HEAD_BYTES &&
-	    h->state >= HTTP_ASK)
+	    h->state == HTTP_ANSWER)
 		conn_end(c, "it sends more than it waits for");
 	c->in_seen = c->in.len;
 }
@@ -390,8 +433,15 @@ http_go_on(struct conn *c)
 {
 	if (c->state == CONN_DEAD || c->http->state != HTTP_ASK)
 		return;
-	run(c);
-	conn_flush(c);
+	if (event_add(c->ev_in, NULL) != 0)
+		conn_end(c, "its input cannot be watched");
+	else if (c->http->user->principal == 0) {
+		http_refuse(c, 401, "The bearer token is not known");
+		conn_flush(c);
+	} else {
+		take_it(c);
+		conn_take(c);
+	}
 }
 
 /* --- requests ------------------------------------------------------------------------ */
@@ -599,7 +649,7 @@ http_conn_free(struct conn *c)
 		stream_detach(h->stream);
 	http_user_put(h->user);
 	free(h->text);
-	sbx_buf_clear(&h->body);
+	drop_body(c);
 	free(h);
 	c->http = NULL;
 }

@@ -7,10 +7,10 @@
  * Source: MCP revisions 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and
  * 2026-07-28, basic/transports.
  *
- *	HEAD --> BODY --> ASK --> ANSWER --> HEAD	of a connection
+ *	HEAD --> ASK --> BODY --> ANSWER --> HEAD	of a connection
  *
- * What a request may do is settled in HEAD, before its body is taken; who it
- * is from, at the latest in ASK, by the monitor.
+ * What a request may do is settled in HEAD, and who it is from, at the latest
+ * in ASK, by the monitor: nobody's body is taken.
  */
 
 #include "common/http/http.h"
@@ -20,7 +20,7 @@
 #define HTTP_TOKEN_MAX 1024u	/* bytes of a bearer token */
 
 /* in the order of the picture above */
-enum http_state { HTTP_HEAD, HTTP_BODY, HTTP_ASK, HTTP_ANSWER, HTTP_STATE_MAX };
+enum http_state { HTTP_HEAD, HTTP_ASK, HTTP_BODY, HTTP_ANSWER, HTTP_STATE_MAX };
 
 struct http_route;
 
@@ -49,10 +49,10 @@ struct http_user {
 	unsigned refs;		/* sessions, streams and requests */
 	uint64_t used_ns;
 };
-/* By the request's Authorization; a reference for the caller.  NULL: there is
- * no token, or the table is full. */
-struct http_user *http_user_get(struct front *f,
-    const struct sbx_http_head *head);
+/* By the request's Authorization; a reference for the caller in *ret_u.
+ * 0, SBX_E_NOENT (there is no token), SBX_E_LIMIT (the table is full). */
+int http_user_get(struct front *f, const struct sbx_http_head *head,
+    struct http_user **ret_u);
 void http_user_put(struct http_user *u);
 /* FRONT_USER: what waited for it goes on. */
 void http_user_known(struct front *f, uint32_t number, uint64_t principal);

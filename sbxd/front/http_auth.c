@@ -1,6 +1,5 @@
 #include "sbxd/front/http.h"
 
-#include "common/base/log.h"
 #include "common/base/sha256.h"
 
 #include <string.h>
@@ -55,14 +54,31 @@ http_user_sweep(struct front *f, uint64_t now_ns)
 	}
 }
 
-static struct http_user *
-user_new(struct front *f, const char *sha256)
+/* Whoever tries tokens does not keep others out: what turned out to be
+ * nobody's goes first. */
+static int
+make_room(struct front *f)
 {
 	struct http_user *u;
 
 	http_user_sweep(f, sbx_mono_ns());
-	if (f->nusers >= SBX_MAX_HTTP_USERS)
-		return (NULL);
+	if (f->nusers < SBX_MAX_HTTP_USERS)
+		return (0);
+	for (u = f->users; u != NULL; u = u->next)
+		if (u->refs == 0 && u->known && u->principal == 0) {
+			user_free(f, u);
+			return (0);
+		}
+	return (SBX_E_LIMIT);
+}
+
+static int
+user_new(struct front *f, const char *sha256, struct http_user **ret_u)
+{
+	struct http_user *u;
+
+	if (make_room(f) != 0)
+		return (SBX_E_LIMIT);
 	u = sbx_xcalloc(1, sizeof(*u));
 	u->number = ++f->last_conn;
 	(void)sbx_strlcpy(u->sha256, sha256, sizeof(u->sha256));
@@ -71,11 +87,13 @@ user_new(struct front *f, const char *sha256)
 	f->nusers++;
 	if (monitor_token(f, u->number, sha256) != 0)
 		u->known = true;	/* nobody can say: refused */
-	return (u);
+	*ret_u = u;
+	return (0);
 }
 
-struct http_user *
-http_user_get(struct front *f, const struct sbx_http_head *head)
+int
+http_user_get(struct front *f, const struct sbx_http_head *head,
+    struct http_user **ret_u)
 {
 	struct sbx_text token = bearer(head);
 	struct sbx_sha256 sum;
@@ -83,7 +101,7 @@ http_user_get(struct front *f, const struct sbx_http_head *head)
 	char sha256[SBX_SHA256_HEX + 1] = "";
 
 	if (token.p == NULL && !f->http_open)
-		return (NULL);
+		return (SBX_E_NOENT);
 	if (token.p != NULL) {
 		sbx_sha256_init(&sum);
 		sbx_sha256_add(&sum, token.p, token.len);
@@ -92,13 +110,12 @@ http_user_get(struct front *f, const struct sbx_http_head *head)
 	for (u = f->users; u != NULL; u = u->next)
 		if (strcmp(u->sha256, sha256) == 0)
 			break;
-	if (u == NULL && (u = user_new(f, sha256)) == NULL) {
-		log_warn("too many bearer tokens at once");
-		return (NULL);
-	}
+	if (u == NULL && user_new(f, sha256, &u) != 0)
+		return (SBX_E_LIMIT);
 	u->refs++;
 	u->used_ns = sbx_mono_ns();
-	return (u);
+	*ret_u = u;
+	return (0);
 }
 
 void
