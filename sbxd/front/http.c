@@ -114,6 +114,7 @@ http_answered(struct conn *c)
 	http_user_put(h->user);
 	h->user = NULL;
 	drop_body(c);
+	sbx_buf_init(&h->body, SBX_MAX_JSON + 1);
 	h->state = HTTP_HEAD;
 	c->line_ns = sbx_mono_ns();
 	/* not from within: what comes next is looked at by the loop */
@@ -355,7 +356,6 @@ drop_body(struct conn *c)
 {
 	c->f->bodies -= c->http->body.len;
 	sbx_buf_clear(&c->http->body);
-	sbx_buf_init(&c->http->body, SBX_MAX_JSON + 1);
 }
 
 /* 0: whole; SBX_E_AGAIN; other: answered. */
