@@ -32,6 +32,7 @@ void
 layer_renamed(struct layer *l, const char *name)
 {
 	(void)snprintf(l->path, sizeof(l->path), "%s/upper", name);
+	l->lent = false;
 }
 
 /* Its directory, from its path. */
@@ -40,6 +41,8 @@ layer_drop(struct layer *l)
 {
 	char name[LAYER_NAME];
 
+	if (l->lent)
+		return;
 	(void)snprintf(name, sizeof(name), "%.*s",
 	    (int)strcspn(l->path, "/"), l->path);
 	scratch_drop(&l->e->scratch, name);

@@ -245,6 +245,7 @@ freeze(struct snap_op *op, struct sandbox *old)
 {
 	char name[LAYER_NAME];
 
+	op->stack.layers[0]->lent = false;
 	layer_name(op->e, name);
 	if (scratch_rename(&op->e->scratch, old->dir, name) < 0)
 		return (false);
@@ -326,6 +327,7 @@ begin_stacked(struct snap_op *op, int upper, struct sbx_err *err)
 	stack_add(&op->stack, &sb->stack);
 	stack_push(&op->stack, layer_new(op->e, sb->dir, upper, sb->uid,
 	    false));
+	op->stack.layers[0]->lent = true;
 	op->stacked = true;
 	if (op->end) {
 		sandbox_end(sb, SBX_END_STOP, "its files were kept");
@@ -465,7 +467,8 @@ on_wait_timeout(evutil_socket_t fd, short what, void *arg)
 void
 snap_job_gone(struct sandbox *sb)
 {
-	if (sb->op != NULL && sb->state == SB_READY && sb->op->waiting != NULL && is_idle(sb))
+	if (sb->op != NULL && sb->op->waiting != NULL &&
+	    sb->state == SB_READY && is_idle(sb))
 		wait_over(sb->op);
 }
 

@@ -31,6 +31,9 @@ struct layer {
 	uid_t uid;			/* whose files they are, held */
 	int upper;			/* owned: the layer itself */
 	unsigned refs;
+	/* its directory is that of a sandbox which lives: when the snapshot
+	 * fails it stays where it is */
+	bool lent;
 	/* a copy: its change times say when it was made; those of what was
 	 * copied are its access times, which no guest can set any more */
 	bool copied;
@@ -56,11 +59,11 @@ LIST_HEAD(snapshot_list, snapshot);
 /* NAME/upper, of uid's files.  One reference, the caller's; upper: consumed. */
 struct layer *layer_new(struct engine *e, const char *name, int upper,
     uid_t uid, bool copied);
-/* Its directory has another name now. */
+/* Its directory has another name now, and is its own. */
 void layer_renamed(struct layer *l, const char *name);
 /* A name that no layer had. */
 void layer_name(struct engine *e, char name[LAYER_NAME]);
-/* At the last reference its directory goes. */
+/* At the last reference its directory goes, if it is not lent. */
 void layer_unref(struct layer *l);
 /* Below dst's own: dst must have room.  References are added. */
 void stack_add(struct stack *dst, const struct stack *src);

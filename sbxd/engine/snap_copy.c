@@ -9,6 +9,7 @@
  * directory, is kept: an image lies below.  (Linux, overlayfs.rst; the
  * attributes are user.overlay.* with `userxattr`.)
  */
+#include "common/base/paths.h"
 #include "common/base/sha256.h"
 #include "sbxd/engine/engine.h"
 
@@ -31,7 +32,6 @@
 
 #define MAX_DEPTH 400		/* one descriptor or two each */
 #define LINK_CHAINS 4096
-#define XATTRS_MAX 65536
 #define OPAQUE "user.overlay.opaque"
 #define NICE 5
 /* Of the child: result, destination, then the sources. */
@@ -48,6 +48,7 @@ struct tree {
 	bool copied;		/* the source is a copy itself */
 	bool write, merge, no_clone;
 	struct sbx_sha256 *sha;	/* NULL: no digest */
+	unsigned names;		/* read so far, of files and directories */
 	struct twin *twins[LINK_CHAINS];
 	unsigned ntwins;
 	int links;
@@ -94,14 +95,21 @@ names_read(struct tree *t, int dir, struct names *l)
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd == -1 ? NULL : fdopendir(fd);
 	struct dirent *e;
+	int error;
 
 	if (d == NULL) {
+		error = errno;
 		sbx_close(&fd);
-		return (fail(t, errno, "opening a directory"));
+		return (fail(t, error, "opening a directory"));
 	}
-	while ((e = readdir(d)) != NULL && l->n < SBX_SNAP_MAX_FILES) {
+	while ((errno = 0, e = readdir(d)) != NULL) {
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
+		/* directories, too: all of them are remembered here */
+		if (++t->names > SBX_SNAP_MAX_FILES) {
+			errno = EFBIG;
+			break;
+		}
 		if (l->n == l->size) {
 			l->size = l->size == 0 ? 64 : l->size * 2;
 			l->v = sbx_xreallocarray(l->v, l->size,
@@ -109,7 +117,10 @@ names_read(struct tree *t, int dir, struct names *l)
 		}
 		l->v[l->n++] = sbx_xstrdup(e->d_name);
 	}
+	error = errno;
 	(void)closedir(d);
+	if (error != 0)
+		return (fail(t, error, "reading the names of a directory"));
 	if (t->sha != NULL && l->n > 1)
 		qsort(l->v, l->n, sizeof(l->v[0]), by_bytes);
 	return (0);
@@ -166,36 +177,6 @@ put_xattrs(struct tree *t, int from, int to)
 	if (n == -1 && errno != ENOTSUP)
 		return (fail(t, errno, "flistxattr"));
 	return (0);
-}
-
-static void remove_tree(int dir, const char *name, unsigned depth);
-
-static void
-remove_below(int dir, unsigned depth)
-{
-	DIR *d = fdopendir(dir);
-	struct dirent *e;
-
-	while (d != NULL && (e = readdir(d)) != NULL)
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			remove_tree(dir, e->d_name, depth);
-	if (d != NULL)
-		(void)closedir(d);
-}
-
-/* What a higher layer replaces; ours alone, and not deeper than we made it. */
-static void
-remove_tree(int dir, const char *name, unsigned depth)
-{
-	int sub;
-
-	if (unlinkat(dir, name, 0) == 0 || depth > MAX_DEPTH)
-		return;
-	sub = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
-	    O_CLOEXEC);
-	if (sub != -1)
-		remove_below(sub, depth + 1);
-	(void)unlinkat(dir, name, AT_REMOVEDIR);
 }
 
 /* Data only, so that a hole stays one; no more than the file had. */
@@ -381,6 +362,15 @@ visit_node(struct tree *t, int to, const char *name, const struct stat *st)
 
 static int visit_all(struct tree *t, int dir, int to, unsigned depth);
 
+/* Does it hide what lies below?  A guest cannot say so by itself. */
+static bool
+is_opaque(int dir)
+{
+	char v;
+
+	return (fgetxattr(dir, OPAQUE, &v, 1) > 0);
+}
+
 /* The directory `name` of `to`, made or, when layers meet, taken as it is. */
 static int
 enter(struct tree *t, int from, int to, const char *name)
@@ -388,12 +378,12 @@ enter(struct tree *t, int from, int to, const char *name)
 	struct stat st;
 	bool there = t->merge && fstatat(to, name, &st,
 	    AT_SYMLINK_NOFOLLOW) == 0;
-	char v;
 	int sub;
 
-	if (there && (!S_ISDIR(st.st_mode) ||
-	    fgetxattr(from, OPAQUE, &v, 1) > 0)) {
-		remove_tree(to, name, 0);
+	if (there && (!S_ISDIR(st.st_mode) || is_opaque(from))) {
+		if (sbx_remove_at(to, name) == -1)
+			return (fail(t, errno, "what a higher layer "
+			    "replaces"));
 		there = false;
 	}
 	if (!there && mkdirat(to, name, 0700) == -1)
@@ -417,6 +407,8 @@ visit_dir(struct tree *t, int dir, const char *name, int to,
 	if (depth >= MAX_DEPTH)
 		return (fail(t, ELOOP, "the tree is deeper than 400 "
 		    "directories"));
+	if (t->sha != NULL && is_opaque(sub))
+		sbx_sha256_add(t->sha, OPAQUE, sizeof(OPAQUE));
 	if (t->write && (below = enter(t, sub, to, name)) == -1)
 		return (-1);
 	if (visit_all(t, sub, below, depth + 1) == -1)
@@ -455,10 +447,9 @@ visit(struct tree *t, int dir, const char *name, int to, unsigned depth)
 		hash_entry(t, &st);
 	if (S_ISDIR(st.st_mode))
 		return (visit_dir(t, dir, name, to, &st, depth));
-	if (++t->r.files > SBX_SNAP_MAX_FILES)
-		return (fail(t, EFBIG, "more files than a snapshot may have"));
-	if (t->merge)
-		remove_tree(to, name, 0);
+	t->r.files++;
+	if (t->merge && sbx_remove_at(to, name) == -1)
+		return (fail(t, errno, "what a higher layer replaces"));
 	if (S_ISREG(st.st_mode))
 		return (visit_file(t, dir, name, to));
 	if (S_ISLNK(st.st_mode))
@@ -543,7 +534,7 @@ run(struct tree *t, const struct snap_copy *c)
 		(void)visit_layer(t, SOURCE_FD + (int)i, to);
 	}
 	if (t->write)
-		remove_tree(TO_FD, "links", 0);
+		(void)sbx_remove_at(TO_FD, "links");	/* goes with the layer */
 	if (c->digest && t->r.error == 0)
 		sbx_sha256_end(&sha, t->r.digest);
 }

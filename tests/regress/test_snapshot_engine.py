@@ -313,6 +313,31 @@ def wrong(e):
     drop(e, s["snapshot"])
 
 
+def failed(e):
+    """The next sandbox cannot be made: this one keeps what it wrote."""
+    c = new(e)
+    sh(e, c, "echo mine >/workspace/f")
+    way = "%s/next.%s" % (e.scratch, c)         # where its scratch will be
+    os.mkdir(way)
+    own = os.stat("%s/%s" % (e.scratch, c))
+    os.chown(way, own.st_uid, own.st_gid)
+    s = take(e, c)
+    tap.ok(s["error"] != 0, "failed: no snapshot", s)
+    time.sleep(0.3)
+    tap.ok(os.path.isdir("%s/%s" % (e.scratch, c)),
+           "failed: the sandbox's scratch is where it was")
+    tap.same(sh(e, c, "cat /workspace/f; echo two >>/workspace/f;"
+                "cat /workspace/f"), b"mine\nmine\ntwo\n",
+             "failed: the sandbox is as it was")
+    s = take(e, c)
+    f, _ = fork(e, s["snapshot"])
+    tap.same(sh(e, f, "cat /workspace/f"), b"mine\ntwo\n",
+             "failed: the next try has it all")
+    drop(e, s["snapshot"])
+    e.stop(c)
+    e.stop(f)
+
+
 def ending(e):
     """What the dependency layer is made with."""
     digests = []
@@ -331,6 +356,20 @@ def ending(e):
     f, m = fork(e, s["snapshot"])
     tap.same(sh(e, f, "cat /home/sandbox/lib; echo more >/home/sandbox/m"),
              b"lib\n", "end: sandboxes begin from it, and may write there")
+
+
+def hidden(e):
+    """What hides the layers below is part of what a layer is."""
+    c = new(e)
+    sh(e, c, "mkdir /workspace/d; echo below >/workspace/d/below")
+    base = take(e, c)
+    digests = []
+    for how in ("", "rm -r d; mkdir d;"):
+        f, _ = fork(e, base["snapshot"])
+        sh(e, f, "cd /workspace; %s echo n >d/n" % how)
+        digests.append(take(e, f, end=1)["digest"])
+    tap.ok(digests[0] != digests[1] and len(digests[1]) == 64,
+           "end: an opaque directory is not one that is merged", digests)
 
 
 def killed(user, scratch):
@@ -426,7 +465,9 @@ def main():
             guard(e)
             chain(e)
             wrong(e)
+            failed(e)
             ending(e)
+            hidden(e)
             tap.same(e.close(), 0, "the engine ends in order")
             killed(user, scratch)
         finally:
