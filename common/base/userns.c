@@ -98,61 +98,88 @@ run_helper(const char *program, pid_t pid, uint32_t own, uint32_t inside,
 	p.fd = pidfd = (int)syscall(SYS_pidfd_open, helper, 0);
 	if (pidfd == -1 || poll(&p, 1, HELPER_MS) != 1)
 		(void)kill(helper, SIGKILL);
-	if (waitpid(helper, &status, 0) != helper || status != 0)
-		return (sbx_err_set(err, SBX_E_SYS, WIFEXITED(status) &&
-		    WEXITSTATUS(status) == 127 ? "there is no %s (Debian: "
-		    "package uidmap)" : "%s failed", program));
-	return (0);
+	if (waitpid(helper, &status, 0) == helper && status == 0)
+		return (0);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 127)
+		return (sbx_err_set(err, SBX_E_SYS, "%s failed", program));
+	(void)sbx_err_set(err, SBX_E_SYS, "there is no %s (Debian: package "
+	    "uidmap)", program);
+	err->sys_errno = ENOENT;
+	return (SBX_E_SYS);
 }
 
 /* The numbers inside are those of the uids; a file's group has the same. */
 static int
-map(const struct owner *o, pid_t pid, struct sbx_err *err)
+map(const struct owner *o, pid_t pid, const char **ret_call,
+    struct sbx_err *err)
 {
 	const struct sbx_subids *s = &o->range;
 	int r;
 
-	if (o->by_root) {
-		r = write_map(pid, "gid_map", o->gid, s->uid, s->gid, s->n,
-		    err);
-		return (r < 0 ? r : write_map(pid, "uid_map", o->uid, s->uid,
-		    s->uid, s->n, err));
-	}
-	r = run_helper("newgidmap", pid, o->gid, s->uid, s->gid, s->n, err);
-	return (r < 0 ? r : run_helper("newuidmap", pid, o->uid, s->uid,
-	    s->uid, s->n, err));
+	*ret_call = o->by_root ? "write(/proc/PID/gid_map)" :
+	    "execvp(newgidmap)";
+	r = o->by_root ? write_map(pid, "gid_map", o->gid, s->uid, s->gid,
+	    s->n, err) : run_helper("newgidmap", pid, o->gid, s->uid, s->gid,
+	    s->n, err);
+	if (r < 0)
+		return (r);
+	*ret_call = o->by_root ? "write(/proc/PID/uid_map)" :
+	    "execvp(newuidmap)";
+	return (o->by_root ? write_map(pid, "uid_map", o->uid, s->uid, s->uid,
+	    s->n, err) : run_helper("newuidmap", pid, o->uid, s->uid, s->uid,
+	    s->n, err));
+}
+
+/* Of the child, which is ready: the descriptor. */
+static int
+open_namespace(pid_t pid, int *ret_fd, struct sbx_err *err)
+{
+	char SBX_CLEANUP(free) *path = NULL;
+
+	path = sbx_xasprintf("/proc/%d/ns/user", (int)pid);
+	*ret_fd = open(path, O_RDONLY | O_CLOEXEC);
+	return (*ret_fd == -1 ? sbx_err_sys(err, "%s", path) : 0);
 }
 
 int
 sbx_userns_make(uid_t uid, gid_t gid, const struct sbx_subids *range,
-    int *ret_fd, struct sbx_err *err)
+    int *ret_fd, const char **ret_call, struct sbx_err *err)
 {
 	const struct owner own = { .uid = uid, .gid = gid,
-		.by_root = geteuid() == 0, .range = *range }, *o = &own;
-	char SBX_CLEANUP(free) *path = NULL;
-	int pipefd[2], r = 0, status;
-	pid_t pid;
+		.by_root = geteuid() == 0, .range = *range };
+	const char *call = "pipe2";
+	int pipefd[2], r, status;
+	pid_t pid = -1;
 
-	if (pipe2(pipefd, O_CLOEXEC) == -1)
-		return (sbx_err_sys(err, "pipe"));
-	if ((pid = fork()) == 0)
-		hold_namespace(o, pipefd[1]);
-	sbx_close(&pipefd[1]);
-	if (pid == -1)
-		r = sbx_err_sys(err, "fork");
-	else if (!wait_ready(pipefd[0]))
-		r = sbx_err_set(err, SBX_E_UNSUPPORTED, "no user namespace can "
-		    "be made (see what 'sbx doctor' says)");
-	else if ((r = map(o, pid, err)) == 0) {
-		path = sbx_xasprintf("/proc/%d/ns/user", (int)pid);
-		*ret_fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (*ret_fd == -1)
-			r = sbx_err_sys(err, "%s", path);
+	if (pipe2(pipefd, O_CLOEXEC) == -1) {
+		pipefd[0] = -1;
+		r = sbx_err_sys(err, "pipe");
+	} else {
+		call = "fork";
+		if ((pid = fork()) == 0)
+			hold_namespace(&own, pipefd[1]);
+		sbx_close(&pipefd[1]);
+		r = pid == -1 ? sbx_err_sys(err, "fork") : 0;
+	}
+	if (r == 0) {
+		call = "unshare(CLONE_NEWUSER)";
+		if (!wait_ready(pipefd[0]))
+			r = sbx_err_set(err, SBX_E_UNSUPPORTED, "no user "
+			    "namespace can be made (see what 'sbx doctor' "
+			    "says)");
+	}
+	if (r == 0)
+		r = map(&own, pid, &call, err);
+	if (r == 0) {
+		call = "open(/proc/PID/ns/user)";
+		r = open_namespace(pid, ret_fd, err);
 	}
 	sbx_close(&pipefd[0]);
 	if (pid > 0) {
 		(void)kill(pid, SIGKILL);
 		(void)waitpid(pid, &status, 0);
 	}
+	if (ret_call != NULL)
+		*ret_call = call;
 	return (r);
 }

@@ -124,7 +124,8 @@ become_owner(void)
 
 	if (geteuid() == 0 || pw == NULL ||
 	    sbx_subids(pw->pw_name, geteuid(), &range, &err) != 0 ||
-	    sbx_userns_make(geteuid(), getegid(), &range, &fd, &err) != 0)
+	    sbx_userns_make(geteuid(), getegid(), &range, &fd, NULL,
+	    &err) != 0)
 		return (-1);
 	return (setns(fd, CLONE_NEWUSER));
 }

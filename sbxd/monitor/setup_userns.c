@@ -51,7 +51,7 @@ with_range(struct monitor *m, uid_t uid, gid_t gid, struct sbx_err *err)
 		return (sbx_err_set(err, SBX_E_POLICY, "the range of user "
 		    "%.64s in %s or %s holds his own id", user,
 		    SBX_SUBUID_FILE, SBX_SUBGID_FILE));
-	if ((r = sbx_userns_make(uid, gid, &range, &m->fd_userns,
+	if ((r = sbx_userns_make(uid, gid, &range, &m->fd_userns, NULL,
 	    err)) < 0)
 		return (r);
 	m->first_uid = range.uid;
