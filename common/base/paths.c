@@ -1,11 +1,11 @@
 #include "common/base/paths.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <dirent.h>
-#include <errno.h>
 #include <unistd.h>
 
 /* dst = base + suffix; base must be absolute, so that a daemon and its
@@ -136,6 +136,27 @@ sbx_copy_root_open(const char *dir, const char *home, int *ret_fd,
 		    "directory with --copy-root", dir));
 	*ret_fd = sbx_steal_fd(&fd);
 	return (0);
+}
+
+int
+sbx_make_dirs(const char *path, struct sbx_err *err)
+{
+	char part[PATH_MAX];
+	char *p;
+
+	if (sbx_strlcpy(part, path, sizeof(part)) != 0)
+		return (sbx_err_set(err, SBX_E_LIMIT, "a path is too long"));
+	for (p = part + 1; ; p++) {
+		if (*p != '/' && *p != '\0')
+			continue;
+		char c = *p;
+
+		*p = '\0';
+		if (mkdir(part, 0700) == -1 && errno != EEXIST)
+			return (sbx_err_sys(err, "mkdir %.160s", part));
+		if ((*p = c) == '\0')
+			return (0);
+	}
 }
 
 static int

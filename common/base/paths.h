@@ -40,6 +40,12 @@ int sbx_copy_root_open(const char *dir, const char *home, int *ret_fd,
     struct sbx_err *err);
 
 /*
+ * Make path, absolute, and its parents, all 0700; those that exist stay as
+ * they are, whoever's they are.  0, SBX_E_LIMIT, SBX_E_SYS with err set.
+ */
+int sbx_make_dirs(const char *path, struct sbx_err *err);
+
+/*
  * Delete name below dir, a directory with all that is in it.  Follows no link.
  * Deep trees cost a descriptor a level; for those of guests, which are as deep
  * as they like, see sbxd/engine/scratch.c.

@@ -40,23 +40,6 @@ struct store {
 
 /* --- the store ----------------------------------------------------------------- */
 
-static int
-make_dirs(const char *path, struct sbx_err *err)
-{
-	char part[PATH_MAX];
-
-	for (const char *p = path + 1; ; p++) {
-		if (*p != '/' && *p != '\0')
-			continue;
-		(void)snprintf(part, sizeof(part), "%.*s", (int)(p - path),
-		    path);
-		if (mkdir(part, 0700) == -1 && errno != EEXIST)
-			return (sbx_err_sys(err, "mkdir %.160s", part));
-		if (*p == '\0')
-			return (0);
-	}
-}
-
 /* Made where there is none, as the suite's user's. */
 static int
 store_open(const struct cli *cli, struct store *s, struct sbx_err *err)
@@ -74,7 +57,7 @@ store_open(const struct cli *cli, struct store *s, struct sbx_err *err)
 		s->gid = pw->pw_gid;
 	}
 	(void)snprintf(path, sizeof(path), "%s/images", cli->paths.state);
-	if ((r = make_dirs(path, err)) != 0)
+	if ((r = sbx_make_dirs(path, err)) != 0)
 		return (r);
 	s->dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (s->dir == -1 || (geteuid() == 0 &&

@@ -475,8 +475,6 @@ void journal_foreign(struct monitor *m, const struct principal *who,
 bool journal_up(const struct monitor *m, const char **ret_why);
 
 /* --- setup_http.c -------------------------------------------------------- */
-/* mkdir -p, 0700; the parts that exist stay as they are. */
-int setup_dirs(const char *path, struct sbx_err *err);
 int setup_http(struct monitor *m, struct sbx_err *err);
 /* 0, or the table stays: SBX_E_SYNTAX, SBX_E_LIMIT. */
 int tokens_read(struct monitor *m, bool caged);

@@ -27,28 +27,6 @@
 
 /* --- directories --------------------------------------------------------- */
 
-/* mkdir -p, 0700; the parts that exist stay as they are. */
-int
-setup_dirs(const char *path, struct sbx_err *err)
-{
-	char part[PATH_MAX];
-	char *p;
-
-	if (sbx_strlcpy(part, path, sizeof(part)) != 0)
-		return (sbx_err_set(err, SBX_E_LIMIT, "a path is too long"));
-	for (p = part + 1; ; p++) {
-		if (*p != '/' && *p != '\0')
-			continue;
-		char c = *p;
-
-		*p = '\0';
-		if (mkdir(part, 0700) == -1 && errno != EEXIST)
-			return (sbx_err_sys(err, "mkdir %.160s", part));
-		if ((*p = c) == '\0')
-			return (0);
-	}
-}
-
 /*
  * Open a directory that only its owner can enter, made when missing.  Refused
  * when somebody else owns it or may write to it: what lies below is trusted.
@@ -204,7 +182,7 @@ open_sockets(struct monitor *m, struct sbx_err *err)
 	int r;
 
 	path = sbx_xasprintf("%s/suite-%u", m->paths.run, m->slot);
-	if ((r = setup_dirs(m->paths.run, err)) != 0 ||
+	if ((r = sbx_make_dirs(m->paths.run, err)) != 0 ||
 	    (r = open_own(AT_FDCWD, path, geteuid(), getegid(), &dir,
 	    err)) != 0 ||
 	    (r = open_socket(dir, path, "mcp.sock", SOCK_STREAM,
@@ -424,7 +402,7 @@ setup_open(struct monitor *m, char *(*env)(const char *),
 	m->by_root = m->uid == 0;
 	if ((r = set_nofile(m, err)) != 0 ||
 	    (r = find_ids(m, &ids, err)) != 0 ||
-	    (r = setup_dirs(m->paths.state, err)) != 0 ||
+	    (r = sbx_make_dirs(m->paths.state, err)) != 0 ||
 	    (r = take_slot(m, &dir, err)) != 0 ||
 	    (r = open_own(dir, "journal", ids.journal, ids.journal_gid,
 	    &m->dir_journal, err)) != 0 ||

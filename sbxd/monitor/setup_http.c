@@ -216,7 +216,7 @@ setup_http(struct monitor *m, struct sbx_err *err)
 
 	if (strcmp(m->conf.transport, "http") != 0)
 		return (0);
-	if ((r = setup_dirs(m->paths.etc, err)) != 0)
+	if ((r = sbx_make_dirs(m->paths.etc, err)) != 0)
 		return (r);
 	path = sbx_xasprintf("%s/tokens", m->paths.etc);
 	m->fd_tokens = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW |
