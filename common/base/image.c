@@ -412,30 +412,15 @@ sbx_image_config_read(int dir, struct sbx_image_config *ret,
 
 /* --- which one -------------------------------------------------------------------- */
 
-/* How many images begin with the digits; one of them in ret_hex. */
-static int
-match_prefix(int store, const char *digits, char *ret_hex)
+/* Do its digits begin so? */
+static bool
+is_prefix_of(int store, const char *hex, const char *digits)
 {
-	int fd = openat(store, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd == -1 ? NULL : fdopendir(fd);
-	struct dirent *e;
-	int n = 0;
-
-	if (d == NULL)
-		sbx_close(&fd);
-	while (d != NULL && n < 2 && (e = readdir(d)) != NULL)
-		if (sbx_is_hex(e->d_name, SBX_IMAGE_HEX) &&
-		    strncmp(e->d_name, digits, strlen(digits)) == 0) {
-			(void)sbx_strlcpy(ret_hex, e->d_name,
-			    SBX_IMAGE_HEX + 1);
-			n++;
-		}
-	if (d != NULL)
-		(void)closedir(d);
-	return (n);
+	(void)store;
+	return (strncmp(hex, digits, strlen(digits)) == 0);
 }
 
-/* Does the image come from what has this digest where it was made? */
+/* Does it come from what has this digest, whole, where it was made? */
 static bool
 is_source(int store, const char *hex, const char *digits)
 {
@@ -452,9 +437,10 @@ is_source(int store, const char *hex, const char *digits)
 	return (same);
 }
 
-/* The same for the digest that others know it by, whole. */
+/* How many images are meant by the digits, 2 for more; one in ret_hex. */
 static int
-match_source(int store, const char *digits, char *ret_hex)
+match(int store, const char *digits, bool (*is)(int, const char *,
+    const char *), char *ret_hex)
 {
 	int fd = openat(store, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd == -1 ? NULL : fdopendir(fd);
@@ -465,7 +451,7 @@ match_source(int store, const char *digits, char *ret_hex)
 		sbx_close(&fd);
 	while (d != NULL && n < 2 && (e = readdir(d)) != NULL)
 		if (sbx_is_hex(e->d_name, SBX_IMAGE_HEX) &&
-		    is_source(store, e->d_name, digits)) {
+		    is(store, e->d_name, digits)) {
 			(void)sbx_strlcpy(ret_hex, e->d_name,
 			    SBX_IMAGE_HEX + 1);
 			n++;
@@ -508,9 +494,9 @@ sbx_image_resolve(int store, const char *wanted,
 	if (strncmp(wanted, SBX_IMAGE_ALGORITHM, skip) == 0)
 		digits += skip;
 	if (is_prefix(digits)) {
-		n = match_prefix(store, digits, ret_hex);
+		n = match(store, digits, is_prefix_of, ret_hex);
 		if (n == 0 && strlen(digits) == SBX_IMAGE_HEX)
-			n = match_source(store, digits, ret_hex);
+			n = match(store, digits, is_source, ret_hex);
 		r = n == 1 ? 0 : n == 0 ? unknown(&names, wanted, err) :
 		    sbx_err_set(err, SBX_E_EXISTS, "several images are meant "
 		    "by %s: give more digits, or a name", digits);
