@@ -575,8 +575,10 @@ remove_image(struct store *s, const char *hex, struct sbx_err *err)
 	sbx_random_hex(gone + strlen(gone), 8);
 	if (renameat2(s->dir, hex, s->dir, gone, RENAME_NOREPLACE) == -1)
 		return (sbx_err_sys(err, "image %.12s", hex));
+	/* it is none from now on, and must not keep its names */
 	if (sbx_remove_at(s->dir, gone) == -1)
-		return (sbx_err_sys(err, "removing it"));
+		fprintf(stderr, "sbx: not all of it could be deleted (%s): "
+		    "the next import tries again\n", strerror(errno));
 	return (0);
 }
 
