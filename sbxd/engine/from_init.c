@@ -47,6 +47,8 @@ on_init_exec_started(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe for a hostile init: one for each shell that was asked of this sandbox,
+ * and shell_pty() looks at what it is; nothing here reads from it. */
 static int
 on_init_pty(struct sbx_peer *p, struct sbx_in *in)
 {

@@ -58,6 +58,7 @@ on_cgroup(struct sbx_peer *p, struct sbx_in *in)
 	    sbx_steal_fd(&in->fds[0]), q->name));
 }
 
+/* Says of names that were asked for whether the store has them, no more. */
 static int
 on_image_find(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -108,6 +109,7 @@ on_engine_exec(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* The command is the guest's affair: it runs in the sandbox like any other. */
 static int
 on_engine_shell(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -179,6 +181,7 @@ on_engine_unpack(struct sbx_peer *p, struct sbx_in *in)
 	return (sbx_send_engine_unpacked(p, in->hdr.id, &m, NULL));
 }
 
+/* The id goes into no path: layers are named by the engine's own count. */
 static int
 on_snap_take(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -190,6 +193,7 @@ on_snap_take(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe at any time: what stands on its layers holds them by itself. */
 static int
 on_snap_drop(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -201,6 +205,7 @@ on_snap_drop(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Whose both are is for the monitor to say; that they exist, for us. */
 static int
 on_snap_restore(struct sbx_peer *p, struct sbx_in *in)
 {

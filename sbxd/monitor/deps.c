@@ -15,6 +15,7 @@
  * its age what somebody else installs, or shares files with him.
  */
 
+_Static_assert(SBX_SETUP_S == 15 * 60, "the minutes of a sentence below");
 #define LISTING_NAME "sbx-deps 1"
 
 /*

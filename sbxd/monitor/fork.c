@@ -131,6 +131,8 @@ state_taken(struct monitor *m, struct worker *w, struct sbx_in *in,
 		fork_next(m, w);
 }
 
+_Static_assert(SBX_MAX_FORKS == 16, "the number of a sentence below");
+
 /* NULL, or why not, with the stable word for it. */
 static const char *
 fork_barred(struct monitor *m, struct worker *w, const struct sbx_sb_fork *q,

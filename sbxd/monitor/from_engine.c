@@ -25,6 +25,7 @@ on_leftover(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* It can only choose among the two names that it was asked about. */
 static int
 on_image_found(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -93,6 +94,7 @@ on_engine_unpacked(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* For whoever asked; counted and named only when we began it. */
 static int
 on_snap_taken(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -102,6 +104,7 @@ on_snap_taken(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Frees the sandbox for calls again, whether somebody still waits or not. */
 static int
 on_snap_restored(struct sbx_peer *p, struct sbx_in *in)
 {

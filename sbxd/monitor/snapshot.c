@@ -161,6 +161,9 @@ copies_run(const struct monitor *m, const struct sandbox *sb)
 	return (false);
 }
 
+_Static_assert(SBX_MAX_SNAPSHOTS_PRINCIPAL == 16 && SBX_MAX_SNAPSHOTS == 64,
+    "the numbers of a sentence below");
+
 /* NULL, or why there can be none more, with the stable word for it. */
 static const char *
 take_barred(struct monitor *m, const struct principal *who, const char *name,
