@@ -181,7 +181,7 @@ struct reap {
 /* One that the suite ended by itself; remembered for who owned it. */
 struct reaped {
 	bool used, told;
-	uid_t uid;
+	char who[65];			/* the principal may be gone */
 	char id[SBX_CONTAINER_HEX + 1], name[65], reason[96];
 	uint64_t when_wall_ns;
 };

@@ -115,7 +115,7 @@ take(struct monitor *m, struct sandbox *sb)
 
 	memset(d, 0, sizeof(*d));
 	d->used = true;
-	d->uid = sb->who->uid;
+	memcpy(d->who, sb->who->name, sizeof(d->who));
 	memcpy(d->id, sb->id, sizeof(d->id));
 	memcpy(d->name, sb->name, sizeof(d->name));
 	memcpy(d->reason, sb->reap.reason, sizeof(d->reason));
@@ -301,9 +301,9 @@ reap_find(const struct monitor *m, const struct principal *p, const char *ref)
 	const struct reaped *d, *last = NULL;
 
 	for (d = m->reaped; d < m->reaped + SBX_MAX_REAPED; d++)
-		if (d->used && d->uid == p->uid && (strcmp(d->id, ref) == 0 ||
-		    strcmp(d->name, ref) == 0) && (last == NULL ||
-		    d->when_wall_ns > last->when_wall_ns))
+		if (d->used && strcmp(d->who, p->name) == 0 &&
+		    (strcmp(d->id, ref) == 0 || strcmp(d->name, ref) == 0) &&
+		    (last == NULL || d->when_wall_ns > last->when_wall_ns))
 			last = d;
 	return (last);
 }
@@ -317,7 +317,8 @@ reap_tell(struct monitor *m, struct worker *w)
 
 	for (unsigned i = 0; i < SBX_MAX_REAPED; i++) {
 		d = &m->reaped[(m->next_reaped + i) % SBX_MAX_REAPED];
-		if (!d->used || d->told || d->uid != w->who->uid)
+		if (!d->used || d->told ||
+		    strcmp(d->who, w->who->name) != 0)
 			continue;
 		r = sbx_send_sb_reaped(w->peer, w->ask.id,
 		    &(struct sbx_sb_reaped){ .container = d->id,

@@ -473,6 +473,26 @@ def test_principals(d):
     alice.result("sandbox_stop", container_id=cid, force=True)
 
 
+def test_reaped(d):
+    """What was ended by its age is known to who had it."""
+    carol, dave = (Http(d, d.sbx("token", "add", n).stdout.strip())
+                   for n in ("carol", "dave"))
+    time.sleep(1.1)
+    carol.initialize()
+    dave.initialize()
+    made = carol.result("sandbox_initialize", image="host", name="aged",
+                        ttl_seconds=1)
+    end = time.time() + 15
+    while time.time() < end and carol.result(
+            "sandbox_list_containers")["containers"]:
+        time.sleep(0.3)
+    for who, code in ((dave, "not_found"), (carol, "sandbox_gone")):
+        for r in (who.result("sandbox_attach", name_or_id="aged"),
+                  who.result("sandbox_exec", commands=["true"],
+                             container_id=made["container_id"])):
+            ok(r.get("code") == code, f"a reaped one is {code}", r)
+
+
 def test_many(d):
     idle = [socket.create_connection(("127.0.0.1", d.port)) for _ in
             range(400)]
@@ -527,7 +547,7 @@ def main():
            "and says how a client is configured", d.log())
         for test in (test_let_in, test_raw, test_legacy, test_modern,
                      test_pair, test_streams, test_cancel, test_principals,
-                     test_many):
+                     test_reaped, test_many):
             test(d)
         ok(d.proc.poll() is None, "the suite lives")
     finally:
