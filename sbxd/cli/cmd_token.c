@@ -1,6 +1,7 @@
 /* token: who may use MCP over HTTP */
 #include "sbxd/cli/cli.h"
 
+#include "common/base/limits.h"
 #include "common/base/sha256.h"
 
 #include <errno.h>
@@ -13,7 +14,6 @@
 #include <unistd.h>
 
 #define FILE_MAX (64u << 10)
-#define NAME_MAX_BYTES 64
 
 /*
  * The file of digests.  It is changed in place, under a lock, since a suite
@@ -89,8 +89,8 @@ is_name(const char *s)
 	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz"
 	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
 
-	return (n > 0 && n <= NAME_MAX_BYTES && s[n] == '\0' && s[0] != '.' &&
-	    s[0] != '-' && s[0] != '_');
+	return (n > 0 && n <= SBX_MAX_TOKEN_NAME && s[n] == '\0' &&
+	    s[0] != '.' && s[0] != '-' && s[0] != '_');
 }
 
 /* --- verbs ---------------------------------------------------------------- */
@@ -117,7 +117,7 @@ token_add(struct tokens *t, int argc, char **argv, struct sbx_err *err)
 		return (CLI_SYNTAX);
 	if (!is_name(argv[optind]))
 		return (sbx_err_set(err, SBX_E_SYNTAX, "a token's name is a "
-		    "letter or digit and up to 63 of letters, digits, '.', "
+		    "letter or digit and up to 57 of letters, digits, '.', "
 		    "'_' and '-'"));
 	if (strchr(root, '\n') != NULL)
 		return (sbx_err_set(err, SBX_E_SYNTAX, "the directory's name "

@@ -80,7 +80,7 @@ struct principal {
 /* Whom a bearer token of HTTP stands for; setup_http.c. */
 #define MAX_TOKENS 64
 struct token {
-	char name[65];
+	char name[SBX_MAX_TOKEN_NAME + 1];
 	char sha256[65];		/* of the token; itself never here */
 	int root_fd;			/* owned; -1: no copying */
 	uid_t uid;			/* with whose rights, then */

@@ -411,14 +411,25 @@ def test_principals(d):
        "a token is shown once", a)
     ok(d.sbx("token", "add", "alice").returncode == 1,
        "a name has one token")
+    ok(d.sbx("token", "add", "a" * 59).returncode == 1,
+       "a name is short enough for a principal's")
     with open(d.root + "/etc/tokens") as f:
         text = f.read()
     ok(a.stdout.strip() not in text and "alice " in text,
        "what is kept is a digest")
+    long = Http(d, d.sbx("token", "add", "a" * 58).stdout.strip())
     alice, bob = Http(d, a.stdout.strip()), Http(d, b.stdout.strip())
     time.sleep(1.1)  # a file that changed is looked at once a second
     ok(alice.initialize()[0] == 200, "a new token is good without a restart")
     bob.initialize()
+    long.initialize()
+    theirs = long.result("sandbox_initialize", image="host")
+    long.initialize()
+    ok([c["container_id"] for c in
+        long.result("sandbox_list_containers")["containers"]] ==
+       [theirs["container_id"]], "a long name is the same principal twice")
+    long.result("sandbox_stop", container_id=theirs["container_id"],
+                force=True)
     made = alice.result("sandbox_initialize", image="host", name="hers")
     cid = made["container_id"]
     run = alice.result("sandbox_exec", container_id=cid,
