@@ -41,6 +41,11 @@ class Tap:
     def same(self, got, want, name):
         return self.ok(got == want, name, "got %r, want %r" % (got, want))
 
+    def absent(self, name, why):
+        """what this user cannot have, wherever it is run"""
+        self.n += 1
+        print(f"ok {self.n} - {self.prefix}{name} # SKIP {why}", flush=True)
+
     def skip(self, name, why):
         if MUST:
             return self.ok(False, name, "must work here: " + why)
