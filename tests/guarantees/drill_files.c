@@ -192,8 +192,8 @@ writable(const char *drill)
 	static const char *const named[] = { "/proc/sys/kernel/core_pattern",
 		"/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname",
 		"/proc/sys/kernel/ns_last_pid", "/proc/sys/vm/drop_caches",
-		"/proc/sys/net/ipv4/ip_forward", "/proc/sys/user/"
-		"max_user_namespaces", "/proc/sysrq-trigger",
+		"/proc/sys/net/ipv4/ip_forward",
+		"/proc/sys/user/max_user_namespaces", "/proc/sysrq-trigger",
 		"/sys/kernel/uevent_helper", "/sys/fs/cgroup/cgroup.procs",
 		"/sys/fs/cgroup/memory/memory.limit_in_bytes",
 		"/proc/acpi/wakeup", "/proc/mtrr", "/proc/1/oom_score_adj",
