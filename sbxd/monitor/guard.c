@@ -41,9 +41,11 @@ static bool
 stop_next(struct monitor *m, struct worker *w, struct sandbox *sb)
 {
 	for (; w->ask.offset < MAX_BASELINES; w->ask.offset++)
-		if (sb->baselines[w->ask.offset].when_wall_ns != 0)
-			return (guard_ask(m, sb,
-			    &sb->baselines[w->ask.offset]) != 0);
+		if (sb->baselines[w->ask.offset].when_wall_ns != 0) {
+			w->ask.look_id = guard_ask(m, sb,
+			    &sb->baselines[w->ask.offset]);
+			return (w->ask.look_id != 0);
+		}
 	return (false);
 }
 
@@ -116,8 +118,6 @@ stop_found(struct monitor *m, struct worker *w, struct sandbox *sb,
 {
 	const struct baseline *b;
 
-	if (w->ask.force || w->ask.offset >= MAX_BASELINES)
-		return;
 	b = &sb->baselines[w->ask.offset];
 	if (guard_is_work(q, b)) {
 		guard_refuse(w, q, b, "Read or publish what you need from "
@@ -131,6 +131,19 @@ stop_found(struct monitor *m, struct worker *w, struct sandbox *sb,
 	w->ask.force = true;
 	w->ask.deadline_ns = sbx_mono_ns() + STOP_S * S_NS;
 	sandbox_stop(m, sb, "asked for");
+}
+
+/* Whose question that was: several calls may ask about one sandbox, each
+ * about another place. */
+static struct worker *
+asker(struct monitor *m, uint32_t id)
+{
+	struct worker *w;
+
+	for (w = m->workers; w < m->workers + SBX_NELEM(m->workers); w++)
+		if (w->ask.type != 0 && w->ask.look_id == id)
+			return (w);
+	return (NULL);
 }
 
 /* How many files came in; a tree too large to count is not counted. */
@@ -159,11 +172,13 @@ guard_found(struct monitor *m, const struct sbx_engine_work_found *q,
 	if (sb == NULL || id == 0 || counted(sb, q, id) ||
 	    reap_found(m, q, id))
 		return;
-	w = ask_of_sandbox(m, SBX_MSG_SB_STOP, q->container);
-	if (w != NULL)
+	if ((w = asker(m, id)) == NULL)
+		return;		/* it does not wait any more */
+	w->ask.look_id = 0;
+	if (w->ask.type == SBX_MSG_SB_STOP)
 		stop_found(m, w, sb, q);
 	else
-		snapshot_work_found(m, sb, q);
+		snapshot_work_found(m, w, sb, q);
 }
 
 /*

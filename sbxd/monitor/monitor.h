@@ -130,7 +130,8 @@ struct ask {
 	char run[SBX_RUN_HEX + 1];
 	uint8_t stream;			/* OUT_READ */
 	uint64_t offset;
-	bool force;			/* SB_STOP */
+	bool force;			/* SB_STOP, SB_RESTORE */
+	uint32_t look_id;		/* of our ENGINE_WORK; 0: none */
 	char snapshot[SBX_CONTAINER_HEX + 1];	/* SB_RESTORE, SB_FORK */
 	char name[65], label[65];	/* SB_FORK */
 	uint32_t count;			/* SB_FORK */
@@ -205,6 +206,7 @@ struct snapshot {
 	uint32_t depth;
 	uint64_t files, bytes, began_wall_ns;
 	struct limits limits;		/* of that sandbox */
+	char digest[96];		/* of its image */
 	struct baseline baselines[MAX_BASELINES];
 };
 TAILQ_HEAD(snapshot_list, snapshot);
@@ -248,6 +250,7 @@ struct sandbox {
 	uint32_t fork_worker, fork_ask;	/* while others are made with it */
 	char snapshot[SBX_CONTAINER_HEX + 1];	/* to begin from, "": none */
 	uint64_t kept_wall_ns;		/* a snapshot has all of then; 0: none */
+	char kept_by[SBX_CONTAINER_HEX + 1];	/* that one, "": a hidden one */
 	unsigned live_runs;
 	struct limits limits;
 	uint64_t created_wall_ns, created_ns, used_ns, stop_by_ns;
@@ -612,9 +615,9 @@ void snapshot_list(struct monitor *m, struct worker *w);
 void snapshot_remove(struct monitor *m, struct worker *w, const char *ref);
 void snapshot_taken(struct monitor *m, struct sbx_in *in);
 void snapshot_restored(struct monitor *m, struct sbx_in *in);
-/* For a restore, if one waits for it. */
-void snapshot_work_found(struct monitor *m, struct sandbox *sb,
-    const struct sbx_engine_work_found *q);
+/* For w's restore. */
+void snapshot_work_found(struct monitor *m, struct worker *w,
+    struct sandbox *sb, const struct sbx_engine_work_found *q);
 void snapshot_call_ended(struct monitor *m, const struct call *c);
 bool snapshot_any_of(const struct monitor *m, const struct principal *p);
 void snapshot_drop_principal(struct monitor *m, const struct principal *p);

@@ -57,20 +57,34 @@ baselines_copy(struct baseline to[MAX_BASELINES],
 static void
 forget(struct monitor *m, struct snapshot *s)
 {
+	struct sandbox *sb;
+
+	/* from now on nothing of what is in those is kept anywhere */
+	TAILQ_FOREACH(sb, &m->sandboxes, link)
+		if (strcmp(sb->kept_by, s->id) == 0) {
+			sb->kept_wall_ns = 1;
+			sb->kept_by[0] = '\0';
+		}
 	baselines_clear(s->baselines);
 	TAILQ_REMOVE(&m->snapshots, s, link);
 	free(s);
+}
+
+static void
+engine_drop(struct monitor *m, const char *id)
+{
+	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
+
+	if (engine != NULL)
+		(void)sbx_send_snap_drop(engine, 0,
+		    &(struct sbx_snap_drop){ .snapshot = id }, NULL);
 }
 
 /* And the layers, where nothing stands on them. */
 void
 snapshot_drop(struct monitor *m, struct snapshot *s)
 {
-	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
-
-	if (engine != NULL)
-		(void)sbx_send_snap_drop(engine, 0,
-		    &(struct sbx_snap_drop){ .snapshot = s->id }, NULL);
+	engine_drop(m, s->id);
 	forget(m, s);
 }
 
@@ -120,7 +134,10 @@ snapshot_give(const struct snapshot *s, struct sandbox *sb)
 {
 	baselines_copy(sb->baselines, s->baselines);
 	(void)sbx_strlcpy(sb->image, s->image, sizeof(sb->image));
+	memcpy(sb->digest, s->digest, sizeof(sb->digest));
 	sb->kept_wall_ns = sbx_wall_ns();
+	(void)sbx_strlcpy(sb->kept_by, s->hidden ? "" : s->id,
+	    sizeof(sb->kept_by));
 }
 
 /* --- taking -------------------------------------------------------------- */
@@ -214,6 +231,7 @@ snapshot_begin(struct monitor *m, struct sandbox *sb, bool hidden, bool end,
 	s->began_wall_ns = sbx_wall_ns();
 	(void)sbx_strlcpy(s->container, sb->id, sizeof(s->container));
 	(void)sbx_strlcpy(s->image, sb->image, sizeof(s->image));
+	memcpy(s->digest, sb->digest, sizeof(s->digest));
 	(void)snprintf(s->name, sizeof(s->name), "snap-%s", s->id);
 	baselines_copy(s->baselines, sb->baselines);
 	*ret_id = ++m->next_id;
@@ -319,8 +337,12 @@ snapshot_taken(struct monitor *m, struct sbx_in *in)
 
 	if (sb != NULL)
 		thaw(m, sb);
-	if (s == NULL)
-		return;		/* of a principal that is gone */
+	if (s == NULL) {
+		/* dropped before it was there; the engine has it now */
+		if (q->error == 0)
+			engine_drop(m, q->snapshot);
+		return;
+	}
 	journal_add(m, &(struct record){ .op = "snapshot", .phase = "end",
 	    .who = s->who, .container = s->container, .code = q->error },
 	    "snapshot", s->id, "reason", q->reason, NULL);
@@ -329,8 +351,10 @@ snapshot_taken(struct monitor *m, struct sbx_in *in)
 	s->files = q->files;
 	s->bytes = q->bytes;
 	s->ready = q->error == 0;
-	if (s->ready && sb != NULL && !s->hidden)
+	if (s->ready && sb != NULL && !s->hidden) {
 		sb->kept_wall_ns = s->began_wall_ns;
+		memcpy(sb->kept_by, s->id, sizeof(s->id));
+	}
 	if (q->error != 0)
 		forget(m, s);
 	if (deps_taken(m, in) || pass_on(m, in))
@@ -362,6 +386,22 @@ live_runs(struct monitor *m, const struct sandbox *sb, struct sbx_buf *b)
 	return (n);
 }
 
+/* true: it is refused for their sake. */
+static bool
+runs_bar(struct monitor *m, struct worker *w, const struct sandbox *sb)
+{
+	struct sbx_buf SBX_CLEANUP_BUF b;
+	unsigned n;
+
+	sbx_buf_init(&b, 512);
+	if (w->ask.force || (n = live_runs(m, sb, &b)) == 0)
+		return (false);
+	ask_refuse(w, "runs_live", "Let them end, or call with force=true: "
+	    "they are killed then.", "%u runs live in the sandbox and would "
+	    "end: %s%s", n, b.data, n > 8 ? " ..." : "");
+	return (true);
+}
+
 /*
  * Where there may be work that neither a snapshot nor the host has: where work
  * is done, since something of it is kept; and what was copied in.  false: there
@@ -391,8 +431,9 @@ work_next(struct monitor *m, struct worker *w, struct sandbox *sb)
 
 	for (; w->ask.offset < PLACES; w->ask.offset++)
 		if (place(sb, w->ask.offset, &b))
-			return (guard_ask(m, sb, &b) != 0);
-	return (false);
+			break;
+	w->ask.look_id = w->ask.offset < PLACES ? guard_ask(m, sb, &b) : 0;
+	return (w->ask.look_id != 0);
 }
 
 /*
@@ -405,38 +446,25 @@ snapshot_ask_restore(struct monitor *m, struct worker *w,
 {
 	struct sandbox *sb = snapshot_source(m, w, q->container);
 	struct snapshot *s;
-	struct sbx_buf SBX_CLEANUP_BUF b;
-	unsigned n;
 
-	sbx_buf_init(&b, 512);
-	if (sb == NULL || (s = snapshot_own(m, w,
-	    q->snapshot)) == NULL)
+	if (sb == NULL || (s = snapshot_own(m, w, q->snapshot)) == NULL)
 		return;
 	memcpy(w->ask.container, sb->id, sizeof(sb->id));
 	memcpy(w->ask.snapshot, s->id, sizeof(s->id));
 	w->ask.deadline_ns = sbx_mono_ns() + WORK_S * S_NS;
-	if (!q->force && (n = live_runs(m, sb, &b)) > 0) {
-		ask_refuse(w, "runs_live", "Let them end, or call with "
-		    "force=true: they are killed then.", "%u runs live in the "
-		    "sandbox and would end: %s%s", n, b.data,
-		    n > 8 ? " ..." : "");
-		return;
-	}
-	if (!q->force && work_next(m, w, sb))
+	w->ask.force = q->force;
+	if (runs_bar(m, w, sb) || (!q->force && work_next(m, w, sb)))
 		return;
 	restore_send(m, w, sb);
 }
 
 /* What was deleted comes back; only what was written would be lost. */
 void
-snapshot_work_found(struct monitor *m, struct sandbox *sb,
+snapshot_work_found(struct monitor *m, struct worker *w, struct sandbox *sb,
     const struct sbx_engine_work_found *q)
 {
-	struct worker *w = ask_of_sandbox(m, SBX_MSG_SB_RESTORE, q->container);
 	struct baseline b;
 
-	if (w == NULL || w->ask.back_id != 0 || w->ask.offset >= PLACES)
-		return;
 	if (q->count > 0 || !q->complete) {
 		(void)place(sb, w->ask.offset, &b);
 		guard_refuse(w, q, &b, "Take a snapshot of it first, or call "
@@ -487,13 +515,14 @@ restore_send(struct monitor *m, struct worker *w, struct sandbox *sb)
 	struct sbx_snap_restore q = { .container = sb->id,
 		.snapshot = w->ask.snapshot };
 
+	/* again: what was looked for took time */
+	if (sandbox_barred(w, sb) || runs_bar(m, w, sb))
+		return;
 	w->ask.since_ns = sbx_mono_ns();
 	w->ask.back = SBX_PROC_ENGINE;
 	w->ask.back_id = ++m->next_id;
 	w->ask.then = restore_answered;
 	w->ask.deadline_ns = sbx_mono_ns() + RESTORE_S * S_NS;
-	if (sandbox_barred(w, sb))
-		return;
 	if (engine == NULL || sbx_send_snap_restore(engine, w->ask.back_id,
 	    &q, NULL) != 0) {
 		w->ask.back_id = 0;

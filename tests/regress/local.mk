@@ -76,9 +76,11 @@ EXTRA_DIST += tests/regress/test_engine.py \
 	tests/regress/test_images_engine.py tests/regress/test_users.py \
 	tests/regress/test_engine_sandbox.py tests/lib/box.py
 TESTS += tests/regress/test_snapshot_engine.py \
-	tests/regress/test_snapshot.py tests/regress/test_snapshot_hub.py
+	tests/regress/test_snapshot.py tests/regress/test_snapshot_hub.py \
+	tests/regress/test_snapshot_races.py
 EXTRA_DIST += tests/regress/test_snapshot_engine.py \
-	tests/regress/test_snapshot.py tests/regress/test_snapshot_hub.py
+	tests/regress/test_snapshot.py tests/regress/test_snapshot_hub.py \
+	tests/regress/test_snapshot_races.py
 
 # which image a sandbox gets that names none
 TESTS += tests/regress/test_detect.py
