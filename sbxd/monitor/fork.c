@@ -104,6 +104,11 @@ fork_next(struct monitor *m, struct worker *w)
 	if (w->ask.name[0] != '\0')
 		(void)snprintf(name, sizeof(name), "%.60s-%u", w->ask.name,
 		    (unsigned)w->ask.offset + 1);
+	if (name[0] != '\0' && sandbox_name_taken(m, w->who, name)) {
+		fork_fail(m, w, "name_in_use", "one of your sandboxes got "
+		    "one of these names meanwhile");
+		return;
+	}
 	sb = sandbox_new(m, w, s->image, name, w->ask.label);
 	snapshot_give(s, sb);
 	sb->limits = s->limits;
