@@ -44,6 +44,11 @@ int umount2(const char *, int);
 #define M_PRIVATE (1ul << 18)
 #define UMOUNT_DETACH 2
 
+/* The kernel's number of terminals is one for all of the machine; an empty file
+ * in memory costs memory that no size counts. */
+#define PTYS "64"
+#define SHM_INODES "16384"
+
 enum { CHANNEL_FD = 3, EXEC_FD, GO_FD };	/* of the child */
 
 static int channel;
@@ -256,9 +261,10 @@ mount_dev(void)
 	must(mkdir("dev/pts", 0755) == 0 && mkdir("dev/shm", 0755) == 0,
 	    "a mount point in /dev");
 	mount_at("devpts", "dev/pts", "devpts", M_NOSUID | M_NOEXEC,
-	    "newinstance,ptmxmode=0666,mode=0620", "mount: devpts");
+	    "newinstance,ptmxmode=0666,mode=0620,max=" PTYS, "mount: devpts");
 	mount_at("tmpfs", "dev/shm", "tmpfs", M_NOSUID | M_NODEV | M_NOEXEC,
-	    "mode=1777,size=64m", "mount: tmpfs on /dev/shm");
+	    "mode=1777,size=64m,nr_inodes=" SHM_INODES, "mount: tmpfs on "
+	    "/dev/shm");
 	must(seal("dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, AT_RECURSIVE),
 	    "mount_setattr: /dev");
 }

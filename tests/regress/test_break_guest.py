@@ -78,8 +78,40 @@ def test_stopped_before_exec(s):
     tap.ok(r["status"] == "ok", "and kills", r)
 
 
+# What one sandbox takes of that all share: terminals, and files that take
+# memory without having a size.
+TAKE = """import os
+n, fds = 0, []
+try:
+    while n < 2000:
+        fds.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+        n += 1
+except OSError:
+    pass
+m = 0
+try:
+    while m < 100000:
+        os.mknod("/dev/shm/%d" % m)
+        m += 1
+except OSError:
+    pass
+print(n, m, flush=True)
+"""
+
+
+def test_shared(s, box):
+    r = s.call("sandbox_exec", container_id=box, argv=["python3", "-c", TAKE])
+    terminals, names = map(int, r["output"].split())
+    tap.ok(8 <= terminals <= 64, "a sandbox has terminals, not those of all",
+           terminals)
+    tap.ok(1000 < names < 20000, "and files in memory, not without a number",
+           names)
+
+
 with mcp.Suite() as suite:
     test_own_program(suite, suite.call("sandbox_initialize")["container_id"])
     test_stopped_before_exec(suite)
+    test_shared(suite,
+                suite.call("sandbox_initialize")["container_id"])
 tap.done()
 sys.exit(tap.bad != 0)
