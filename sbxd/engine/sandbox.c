@@ -184,9 +184,14 @@ sandbox_build_next(struct sandbox *sb, const char *dir,
 	if (r < 0) {
 		scratch_drop(&sb->e->scratch, dir);
 		sandbox_free(next);
-	} else
-		*ret_next = next;
-	return (r);
+		return (r);
+	}
+	/* whoever was told that it has its limits is not told otherwise */
+	if ((sb->enforced & ~next->enforced) != 0)
+		sandbox_end(next, SBX_END_CREATE, "this machine did not "
+		    "enforce all of the sandbox's limits again");
+	*ret_next = next;
+	return (0);
 }
 
 void
