@@ -32,6 +32,10 @@
 
 #define MAX_DEPTH 400		/* one descriptor or two each */
 #define LINK_CHAINS 4096
+#define XATTRS_MAX 65536		/* of one file: XATTR_LIST_MAX */
+/* Names held at once, of a directory and those that it is in: a guest decides
+ * how many there are, and how long, and this is no guest's memory. */
+#define NAMES_MAX (128u << 20)
 #define OPAQUE "user.overlay.opaque"
 #define NICE 5
 /* Of the child: result, destination, then the sources. */
@@ -47,13 +51,15 @@ struct tree {
 	struct snap_result r;
 	bool copied;		/* the source is a copy itself */
 	bool write, merge, no_clone;
-	struct sbx_sha256 *sha;	/* NULL: no digest */
+	struct sbx_sha256 *sha;	/* &digest, NULL: none is made now */
+	struct sbx_sha256 digest;
 	unsigned names;		/* read so far, of files and directories */
 	struct twin *twins[LINK_CHAINS];
 	unsigned ntwins;
+	size_t held;		/* bytes of names */
 	int links;
 	struct sbx_buf path;	/* below the layer, for the digest */
-	char data[1 << 16];
+	char data[1 << 16], attrs[XATTRS_MAX];
 };
 
 /* -1, and why, unless something failed before. */
@@ -74,11 +80,19 @@ struct names {
 	size_t n, size;
 };
 
-static void
-names_free(struct names *l)
+static size_t
+cost(const char *name)
 {
-	for (size_t i = 0; i < l->n; i++)
+	return (strlen(name) + sizeof(char *) + 16);
+}
+
+static void
+names_free(struct tree *t, struct names *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		t->held -= cost(l->v[i]);
 		free(l->v[i]);
+	}
 	free(l->v);
 }
 
@@ -106,7 +120,8 @@ names_read(struct tree *t, int dir, struct names *l)
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
 		/* directories, too: all of them are remembered here */
-		if (++t->names > SBX_SNAP_MAX_FILES) {
+		if (++t->names > SBX_SNAP_MAX_FILES ||
+		    t->held > NAMES_MAX) {
 			errno = EFBIG;
 			break;
 		}
@@ -116,6 +131,7 @@ names_read(struct tree *t, int dir, struct names *l)
 			    sizeof(l->v[0]));
 		}
 		l->v[l->n++] = sbx_xstrdup(e->d_name);
+		t->held += cost(e->d_name);
 	}
 	error = errno;
 	(void)closedir(d);
@@ -163,8 +179,8 @@ put_owner(struct tree *t, int dir, const char *name, const struct stat *st)
 static int
 put_xattrs(struct tree *t, int from, int to)
 {
-	char names[4096];
-	ssize_t n = flistxattr(from, names, sizeof(names)), len;
+	char *names = t->attrs;
+	ssize_t n = flistxattr(from, names, sizeof(t->attrs)), len;
 
 	for (ssize_t i = 0; i < n; i += (ssize_t)strlen(names + i) + 1) {
 		if (strncmp(names + i, "user.", 5) != 0)
@@ -276,15 +292,22 @@ note_twin(struct tree *t, int dir, const char *name, const struct stat *st)
 	return (0);
 }
 
-static void
+/* As many bytes as the entry says, or where one ends were not known. */
+static int
 hash_data(struct tree *t, int from, off_t size)
 {
 	ssize_t n;
 
-	while (size > 0 && (n = read(from, t->data, sizeof(t->data))) > 0) {
+	while (size > 0) {
+		n = read(from, t->data, size < (off_t)sizeof(t->data) ?
+		    (size_t)size : sizeof(t->data));
+		if (n <= 0)
+			return (fail(t, n == 0 ? EIO : errno,
+			    "reading a file"));
 		sbx_sha256_add(t->sha, t->data, (size_t)n);
 		size -= n;
 	}
+	return (0);
 }
 
 static int
@@ -306,8 +329,8 @@ visit_file(struct tree *t, int dir, const char *name, int to)
 	t->r.bytes += bytes;
 	if (t->write && t->r.bytes > SBX_SNAP_MAX_BYTES)
 		return (fail(t, EFBIG, "more data than a snapshot may copy"));
-	if (t->sha != NULL)
-		hash_data(t, fd, st.st_size);
+	if (t->sha != NULL && hash_data(t, fd, st.st_size) == -1)
+		return (-1);
 	if (!t->write)
 		return (0);
 	if (st.st_nlink > 1 && link_twin(t, to, name, &st, &done) == -1)
@@ -475,7 +498,7 @@ visit_all(struct tree *t, int dir, int to, unsigned depth)
 			t->path.data[len] = '\0';
 		}
 	}
-	names_free(&l);
+	names_free(t, &l);
 	return (r);
 }
 
@@ -510,20 +533,32 @@ open_target(struct tree *t)
 	return (sbx_steal_fd(&to));
 }
 
+/* The digest is of the copy: what was copied may have been written to between
+ * a look and another. */
+static void
+digest_copy(struct tree *t, int to)
+{
+	struct snap_result r = t->r;
+
+	t->names = 0;
+	t->write = t->merge = false;
+	t->sha = &t->digest;
+	if (visit_layer(t, to, -1) == 0)
+		t->r = r;
+}
+
 static void
 run(struct tree *t, const struct snap_copy *c)
 {
-	struct sbx_sha256 sha;
 	int to = -1;
 
 	t->r.cloned = true;
 	sbx_buf_init(&t->path, 1 << 20);
 	(void)sbx_buf_add(&t->path, "", 0);
-	if (c->digest) {
-		sbx_sha256_init(&sha);
-		t->sha = &sha;
-	}
 	t->write = c->to != -1;
+	sbx_sha256_init(&t->digest);
+	if (c->digest && !t->write)
+		t->sha = &t->digest;
 	if (t->write && (to = open_target(t)) == -1)
 		return;
 	for (unsigned i = 0; i < c->n && t->r.error == 0; i++) {
@@ -535,8 +570,10 @@ run(struct tree *t, const struct snap_copy *c)
 	}
 	if (t->write)
 		(void)sbx_remove_at(TO_FD, "links");	/* goes with the layer */
+	if (c->digest && t->write && t->r.error == 0)
+		digest_copy(t, to);
 	if (c->digest && t->r.error == 0)
-		sbx_sha256_end(&sha, t->r.digest);
+		sbx_sha256_end(&t->digest, t->r.digest);
 }
 
 /* Nothing of the engine's but these: a channel or a pipe that is held here
