@@ -34,6 +34,16 @@ spawn(struct engine *e, struct build *b, struct blank *ret_b,
 		sbx_close(&go[1]);
 		return (r);
 	}
+	if (pair[1] >= FD_SANDBOXES(e)) {
+		errno = EMFILE;
+		r = sbx_err_sys(err, "the suite has too many runs and "
+		    "sandboxes");
+		for (int i = 0; i < 2; i++) {
+			sbx_close(&go[i]);
+			sbx_close(&pair[i]);
+		}
+		return (r);
+	}
 	b->init_fd = e->init_fd;
 	b->null_fd = e->null_fd;
 	b->channel_fd = pair[1];

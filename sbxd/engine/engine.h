@@ -306,6 +306,7 @@ struct engine {
 	struct snap_op_list snap_ops;
 	unsigned nsnapshots, layer_serial;
 	unsigned nsandboxes;
+	int fd_max;			/* RLIMIT_NOFILE */
 	struct spent_list spent;
 	bool ending;
 	int exit_code;
@@ -360,6 +361,10 @@ void work_find(struct sandbox *sb, const struct sbx_engine_work *q,
 /* --- tables of handlers, one a peer ------------------------------------------------------ */
 extern const struct sbx_dispatch_table engine_from_monitor, engine_from_init,
     engine_from_recorder, engine_from_proxy;
+/* Runs leave descriptors for sandboxes, and those for all the rest: a message
+ * whose descriptors find no place would cost the channel that it came by. */
+#define FD_JOBS(e) ((e)->fd_max - (e)->fd_max / 8)
+#define FD_SANDBOXES(e) ((e)->fd_max - (e)->fd_max / 16)
 /* Do soon what can wait for a quiet moment. */
 void engine_quiet(struct engine *e);
 /* A new channel replaces the old one.  fd: owned. */

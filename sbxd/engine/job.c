@@ -112,6 +112,15 @@ job_exec(struct sandbox *sb, const struct sbx_engine_exec *q, int stdin_fd,
 		sbx_close(&out[1]);
 		return;
 	}
+	if (err[1] >= FD_JOBS(e)) {	/* the lowest that is free */
+		job_refuse(e, q->run, id, EAGAIN, "the suite has as many runs "
+		    "as it may have descriptors for");
+		for (int i = 0; i < 2; i++) {
+			sbx_close(&out[i]);
+			sbx_close(&err[i]);
+		}
+		return;
+	}
 	j = job_new(sb, q->run, id);
 	j->kills = group_kills(&sb->group);
 	j->out[0] = out[0];

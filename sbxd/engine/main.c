@@ -25,6 +25,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -158,12 +159,16 @@ prepare(struct engine *e, int channel_fd, bool trap, struct sbx_err *err)
 {
 	struct sbx_privs_args args = { .trap = trap,
 		.userns_fd = &e->userns_fd };
+	struct rlimit files;
 	uint32_t features;
 	int r;
 
 	if ((r = sbx_privs_enter(SBX_PROC_ENGINE, &args, &features, err)) < 0)
 		return (r);
 	sbx_close(&e->userns_fd);
+	if (getrlimit(RLIMIT_NOFILE, &files) == -1)
+		return (sbx_err_sys(err, "getrlimit"));
+	e->fd_max = (int)files.rlim_cur;
 	if ((r = mounts_prepare(e, err)) < 0)
 		return (r);
 	e->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
