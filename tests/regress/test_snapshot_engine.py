@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Snapshots, forks and restores at the engine, driven as the monitor does."""
 import os
+import resource
 import signal
 import sys
 import threading
@@ -372,6 +373,86 @@ def hidden(e):
            "end: an opaque directory is not one that is merged", digests)
 
 
+def layers(e):
+    """The digest of a layer is of all that it is."""
+    c = new(e)
+    sh(e, c, "cd /workspace; mkdir d; echo x >d/f")
+    s = take(e, c)
+    got = []
+    for text in ("cd /workspace; chmod 700 d; chmod 755 d",
+                 "cd /workspace; rm -r d; mkdir d", "rm -r /workspace/d",
+                 "cd /workspace; rm d/f", "cd /workspace; >d/f"):
+        f, _ = fork(e, s["snapshot"])
+        sh(e, f, text)
+        t = take(e, f, end=1)
+        got.append(t["digest"])
+        drop(e, t["snapshot"])
+    tap.ok(all(len(d) == 64 for d in got) and len(set(got)) == len(got),
+           "layers: hidden, deleted, emptied: each has its own digest", got)
+    c = new(e)
+    e.run(c, ["bash", "-c", "echo x >/workspace/f; (while :; do echo $RANDOM "
+              ">/workspace/f; done) </dev/null >/dev/null 2>&1 &"])
+    t = take(e, c, end=1)
+    f, _ = fork(e, t["snapshot"])
+    one = take(e, f, end=1)
+    tap.ok(t["error"] == one["error"] == 0, "layers: of one where something "
+           "went on", (t, one))
+
+
+def attributes(e):
+    """As many as the filesystem takes."""
+    c = new(e)
+    sh(e, c, "cat >/tmp/x.py <<'X'\nimport os\nopen('/workspace/a', "
+       "'w')\ntry:\n for i in range(60): os.setxattr('/workspace/a', "
+       "'user.%03d' % i + 'n' * 200, b'')\nexcept OSError: pass\n"
+       "print(len(os.listxattr('/workspace/a')))\nX\n"
+       "python3 /tmp/x.py")
+    s = take(e, c, may_move=0)
+    tap.ok(s["error"] == 0, "attributes: a file with many", s)
+
+
+def files(user, scratch):
+    """Runs take descriptors until there are no more; a sandbox is made all
+    the same, and the engine goes on."""
+    rd, wr = os.pipe()
+    pid = os.fork()     # a hard limit cannot be raised again
+    if pid == 0:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (600, 600))
+            take_files(user, scratch)
+        except Exception as x:  # pylint: disable=broad-except
+            tap.ok(False, "files: it ended", x)
+        os.write(wr, b"%d %d" % (tap.n, tap.failed))
+        os._exit(0)
+    os.waitpid(pid, 0)
+    tap.n, tap.failed = map(int, os.read(rd, 100).split())
+    os.close(rd)
+    os.close(wr)
+
+
+def take_files(user, scratch):
+    e = box.Engine(scratch, user).introduce("recorder")
+    boxes, runs = [new(e) for _ in range(6)], []
+    refused = None
+    for c in boxes:
+        for _ in range(60):
+            run, m = e.start(c, ["sleep", "600"])
+            e.forget(run)
+            if m["error"] != 0:
+                refused = m
+                break
+            runs.append(run)
+    tap.ok(refused is not None and "descriptors" in refused["reason"] and
+           len(runs) > 100, "files: runs are refused at last",
+           (refused, len(runs)))
+    for _ in range(3):
+        m = e.create(hexid())
+        tap.ok(m.name == "SANDBOX_READY", "files: a sandbox is made", m)
+    e.mon.send("PING", 4711)
+    tap.same(e.answer(4711, "PONG")["healthy"], 1, "files: the engine goes on")
+    e.close()
+
+
 def killed(user, scratch):
     """SIGKILL in the middle of a copy."""
     e = box.Engine(scratch, user).introduce("recorder")
@@ -468,7 +549,10 @@ def main():
             failed(e)
             ending(e)
             hidden(e)
+            layers(e)
+            attributes(e)
             tap.same(e.close(), 0, "the engine ends in order")
+            files(user, scratch)
             killed(user, scratch)
         finally:
             if e.proc.poll() is None:
