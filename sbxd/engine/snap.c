@@ -102,6 +102,9 @@ on_timeout(evutil_socket_t fd, short what, void *arg)
 	struct snap_op *op = arg;
 
 	(void)fd, (void)what;
+	/* the other one stands, and the old one's end cannot be taken back */
+	if (op->next != NULL && op->next->state == SB_READY)
+		return;
 	/* stacked, only the count is late: that is no failure */
 	if (op->stacked && op->child != 0 && !op->end) {
 		(void)kill(op->child, SIGKILL);
