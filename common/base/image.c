@@ -469,6 +469,9 @@ unknown(const struct sbx_image_names *names, const char *wanted,
 	char text[72];
 	size_t i;
 
+	if (strcmp(wanted, SBX_IMAGE_HOST) == 0)
+		return (sbx_err_set(err, SBX_E_NOENT, SBX_IMAGE_HOST " is the "
+		    "programs of this machine, not an image of the store"));
 	/* as many names as leave room for what to do about it */
 	sbx_buf_init(&b, 96);
 	for (i = 0; i < names->n; i++)

@@ -137,8 +137,12 @@ cmd_exec(struct cli *cli, int argc, char **argv)
 		else if (ch == 't' && sbx_parse_u64(optarg, 1, 86400, &v) == 0)
 			json_object_object_add(args, "timeout",
 			    json_object_new_int64((int64_t)v));
-		else if (ch != 'i')
+		else if (ch != 'i') {
+			if (ch == 't')
+				fprintf(stderr, "sbx: -t takes 1 to 86400 "
+				    "seconds\n");
 			return (CLI_SYNTAX);
+		}
 		else if (add_stdin(args) != 0)
 			return (CLI_USAGE);
 	}

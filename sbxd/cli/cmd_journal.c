@@ -224,8 +224,10 @@ parse_view(struct view *view, int argc, char **argv, const char *options)
 				return (SBX_E_SYNTAX);
 			}
 		} else if (sbx_parse_u64(optarg, 0, 1000000000, &view->count) <
-		    0)
+		    0) {
+			fprintf(stderr, "sbx: -n takes a number of records\n");
 			return (SBX_E_SYNTAX);
+		}
 	}
 	return (optind == argc ? 0 : SBX_E_SYNTAX);
 }
@@ -267,12 +269,18 @@ cmd_verify(const char *dir, int argc, char **argv)
 
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-		if (c != 'k' || (hash = strchr(optarg, ':')) == NULL)
+		if (c != 'k')
 			return (usage());
-		*hash++ = '\0';
-		if (sbx_parse_u64(optarg, 1, INT64_MAX, &seq) < 0 ||
-		    !sbx_is_hex(hash, JOURNAL_HASH_HEX))
+		if ((hash = strchr(optarg, ':')) != NULL)
+			*hash++ = '\0';
+		if (hash == NULL ||
+		    sbx_parse_u64(optarg, 1, INT64_MAX, &seq) < 0 ||
+		    !sbx_is_hex(hash, JOURNAL_HASH_HEX)) {
+			fprintf(stderr, "sbx: --checkpoint takes SEQ:HASH as "
+			    "verify printed it, with %d hex digits\n",
+			    JOURNAL_HASH_HEX);
 			return (usage());
+		}
 	}
 	return (optind == argc ? verify(dir, seq, hash) : usage());
 }

@@ -74,8 +74,13 @@ cli_find(const struct cli *cli, const char *who, struct client *ret_c,
 			client_close(&c);
 		json_object_put(res);
 	}
-	return (found ? 0 : sbx_err_set(err, SBX_E_NOENT, "no sandbox '%.64s' "
-	    "in any suite of yours: 'sbx ps' lists them", who));
+	if (found)
+		return (0);
+	if (cli->slot >= 0)
+		return (sbx_err_set(err, SBX_E_NOENT, "no sandbox '%.64s' in "
+		    "suite %d: 'sbx ps' lists those of all", who, cli->slot));
+	return (sbx_err_set(err, SBX_E_NOENT, "no sandbox '%.64s' in any "
+	    "suite of yours: 'sbx ps' lists them", who));
 }
 
 /* Foreign text as a table cell: escaped, and cut to what fits. */
@@ -146,6 +151,8 @@ cmd_ps(struct cli *cli, int argc, char **argv)
 	if (cli->json)
 		puts(json_object_to_json_string_ext(all,
 		    JSON_C_TO_STRING_PLAIN));
+	else if (suites == 0 && cli->slot >= 0)
+		fprintf(stderr, "sbx: suite %d is not running\n", cli->slot);
 	else if (suites == 0)
 		fprintf(stderr, "sbx: no suite of yours is running\n");
 	json_object_put(all);

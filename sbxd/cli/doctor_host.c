@@ -290,6 +290,30 @@ doctor_images(const struct doctor *d, const struct doctor_check *c,
 	return (doctor_fact(r, false));
 }
 
+/*
+ * The file is the user's, who has to be able to change it later: root does it
+ * as that user.  A keyword may stand once, so one that is there goes.
+ */
+static void
+mend_disk(const struct doctor *d, struct doctor_result *r)
+{
+	const char *etc = d->cli->paths.etc;
+	const struct passwd *pw = geteuid() == 0 ? NULL : getpwuid(geteuid());
+	char as[64] = "", path[PATH_MAX + 16];
+
+	if (pw != NULL)
+		(void)snprintf(as, sizeof(as), "runuser -u %.40s -- ",
+		    pw->pw_name);
+	(void)snprintf(path, sizeof(path), "%s/sbx.conf", etc);
+	if (access(path, F_OK) == 0)
+		doctor_mend(r, "%ssed -i '/^[[:blank:]]*scratch_storage/d' "
+		    "%s\n", as, path);
+	else
+		doctor_mend(r, "%smkdir -p %s\n", as, etc);
+	doctor_mend(r, "echo 'scratch_storage tmpfs' | %stee -a %s\n", as,
+	    path);
+}
+
 /* One limit of a sandbox, `arg` says which. */
 int
 doctor_limit(const struct doctor *d, const struct doctor_check *c,
@@ -306,9 +330,7 @@ doctor_limit(const struct doctor *d, const struct doctor_check *c,
 	if (rows[c->arg].enforced)
 		return (0);
 	if (c->arg == SBX_ROW_DISK)
-		doctor_mend(r, "mkdir -p %s\n"
-		    "echo 'scratch_storage tmpfs' >>%s/sbx.conf\n",
-		    d->cli->paths.etc, d->cli->paths.etc);
+		mend_disk(d, r);
 	else
 		doctor_mend(r, "%s\n", rows[c->arg].mend);
 	/* then no sandbox is made without it */
@@ -366,24 +388,27 @@ int
 doctor_leftovers(const struct doctor *d, const struct doctor_check *c,
     struct doctor_result *r)
 {
-	char path[PATH_MAX + 32];
+	char path[PATH_MAX + 32], which[128] = "";
 	size_t n = 0;
 
 	(void)c;
+	doctor_step(r, "open(%.100s/suite-N)", d->cli->paths.state);
 	for (int i = 0; i < SBX_MAX_SLOTS; i++) {
 		int SBX_CLEANUP(fd) slot = -1;
 
 		(void)snprintf(path, sizeof(path), "%s/suite-%d",
 		    d->cli->paths.state, i);
-		doctor_step(r, "open(%.100s)", path);
 		slot = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
 		    O_CLOEXEC);
 		if (slot != -1 && !is_locked(slot) &&
-		    (has_files(slot, "scratch") || has_files(slot, "runs")))
-			n++;
+		    (has_files(slot, "scratch") || has_files(slot, "runs"))) {
+			n = strlen(which);
+			(void)snprintf(which + n, sizeof(which) - n, "%s%d",
+			    n > 0 ? ", " : "", i);
+		}
 	}
-	if (n == 0)
+	if (which[0] == '\0')
 		return (0);
-	doctor_detail(r, "%zu dead suites left files", n);
+	doctor_detail(r, "files of dead suites: %s", which);
 	return (doctor_fact(r, false));
 }

@@ -38,8 +38,8 @@ static const struct command {
 	{ "stop", cmd_stop, "[-f] SANDBOX ...", "stop sandboxes" },
 	{ "clean", cmd_clean, "[-f]",
 	    "remove what dead suites left; -f: stop all sandboxes first" },
-	{ "image", cmd_image, "import [--name NAME]... SOURCE | list [--json] | "
-	    "inspect IMAGE | name NAME IMAGE | rm IMAGE",
+	{ "image", cmd_image, "import [--name NAME]... SOURCE | list [--json] |"
+	    "\n           inspect IMAGE | name NAME IMAGE | rm IMAGE",
 	    "keep the images that sandboxes are made of" },
 	{ "token", cmd_token, "add [--copy-root DIR] NAME | list | rm NAME",
 	    "say who may use MCP over HTTP" },

@@ -152,7 +152,8 @@ job_exited(struct job *j, int32_t status, uint8_t why)
 	struct sbx_engine_exited m = { .run = j->run, .status = status,
 		.why = why };
 
-	if (status != 0 && why != SBX_EXIT_SANDBOX && j->nkills == 0 &&
+	/* also with status 0: a shell has only that of a pipeline's end */
+	if (why != SBX_EXIT_SANDBOX && j->nkills == 0 &&
 	    group_kills(&j->sb->group) > j->kills)
 		m.why = SBX_EXIT_MEMORY;
 	j->exited = true;

@@ -150,7 +150,7 @@ fork_barred(struct monitor *m, struct worker *w, const struct sbx_sb_fork *q,
 	if (q->count == 0 || q->count > SBX_MAX_FORKS)
 		return ("count is 1 to 16");
 	if ((q->container[0] == '\0') == (q->snapshot[0] == '\0'))
-		return ("name a sandbox or a snapshot, and not both");
+		return ("give either container_id or snapshot");
 	*ret_code = "bad_name";
 	if (q->name[0] != '\0' && (!policy_sandbox_name(q->name) ||
 	    strlen(q->name) > 60))

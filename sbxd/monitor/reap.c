@@ -205,9 +205,10 @@ hold_for_work(struct monitor *m, struct sandbox *sb,
 		(void)snprintf(why, sizeof(why), "files that came in below "
 		    "%.48s were deleted", dest);
 	else
-		(void)snprintf(why, sizeof(why), "below %.48s is work, %u "
-		    "files, one of them %s", dest, q->count, name == NULL ? "" :
-		    sbx_vis(shown, sizeof(shown), name, strlen(name)));
+		(void)snprintf(why, sizeof(why), "below %.48s is work: %s%s",
+		    dest, name == NULL ? "files" :
+		    sbx_vis(shown, sizeof(shown), name, strlen(name)),
+		    q->count > 1 ? " and more" : "");
 	hold(m, sb, why);
 }
 

@@ -439,6 +439,11 @@ check_string(const struct args_prop *p, struct json_object *v,
 		return (bad(res, "bad_argument", "\"%s\" must be one of %s, "
 		    "not \"%s\".", p->name,
 		    json_object_to_json_string(p->choices), vis));
+	if (p->has_regex && regexec(&p->regex, s, 0, NULL, 0) != 0 &&
+	    strcmp(p->name, "container_id") == 0)
+		return (bad(res, "bad_argument", "\"container_id\" is 12 hex "
+		    "digits, not \"%s\": sandbox_attach finds it by name or "
+		    "by its beginning.", vis));
 	if (p->has_regex && regexec(&p->regex, s, 0, NULL, 0) != 0)
 		return (bad(res, "bad_argument", "\"%s\" must match %s, not "
 		    "\"%s\".", p->name, p->pattern, vis));

@@ -26,8 +26,8 @@ size_from(const struct args *a, const char *name, uint64_t *ret_bytes,
 		return (0);
 	sbx_vis(vis, sizeof(vis), text, strlen(text));
 	result_error(res, "bad_argument", "Mend the argument and call again.",
-	    "\"%s\" must be a number of bytes with at most one of k, m, g: "
-	    "write \"512m\" or \"2g\", not \"%s\".", name, vis);
+	    "\"%s\" must be a whole number of bytes above 0, with at most "
+	    "one of k, m, g: write \"512m\" or \"2g\", not \"%s\".", name, vis);
 	return (SBX_E_SYNTAX);
 }
 
@@ -43,8 +43,8 @@ cpus_from(const struct args *a, uint32_t *ret_milli, struct result *res)
 		return (0);
 	}
 	result_error(res, "bad_argument", "Mend the argument and call again.",
-	    "\"cpus\" must be a number of processors above 0, such as 0.5 or "
-	    "2.");
+	    "\"cpus\" must be a number of processors from 0.01 to those of "
+	    "the machine, such as 0.5 or 2.");
 	return (SBX_E_SYNTAX);
 }
 

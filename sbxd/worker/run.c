@@ -283,7 +283,8 @@ run_put_exit(struct call *call, const struct ask_run *st)
 static bool
 is_ok(const struct ask_run *st)
 {
-	return (st->state == SBX_RUN_ENDED && st->why == SBX_EXIT_EXITED &&
+	return (st->state == SBX_RUN_ENDED &&
+	    (st->why == SBX_EXIT_EXITED || st->why == SBX_EXIT_MEMORY) &&
 	    WIFEXITED(st->status) && WEXITSTATUS(st->status) == 0);
 }
 
@@ -301,18 +302,21 @@ put_status(struct call *call, const struct ask_run *st)
 		    "job_id, or end it with sandbox_exec_kill.");
 	} else if (st->why == SBX_EXIT_SANDBOX) {
 		result_error(r, "sandbox_gone",
-		    "Make another with sandbox_initialize; read_output still "
-		    "reads what this run wrote.",
-		    "The sandbox ended while this ran in it.");
+		    "read_output still reads what this run wrote. "
+		    "sandbox_list_containers says whether the sandbox is "
+		    "there; sandbox_initialize makes another.",
+		    "The sandbox ended, or was restored, while this ran in "
+		    "it.");
 	} else if (st->why == SBX_EXIT_TIMEOUT) {
 		result_str(r, "status", "timeout");
 	} else {
 		result_str(r, "status", is_ok(st) ? "ok" : "failed");
 		if (st->why == SBX_EXIT_MEMORY)
 			result_str(r, "recommended_next_action",
-			    "The memory of the sandbox was used up, and the "
-			    "kernel killed a process of it. Use less, or "
-			    "make a sandbox with a larger mem_limit.");
+			    "The memory of the sandbox was used up while this "
+			    "ran, and the kernel killed a process of it. Use "
+			    "less, or make a sandbox with a larger "
+			    "mem_limit.");
 	}
 }
 

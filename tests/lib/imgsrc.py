@@ -143,7 +143,10 @@ class Store:
                            input=data, capture_output=True, env=self.env,
                            timeout=timeout)
         r.stdout = r.stdout.decode("utf-8", "replace")
-        r.stderr = r.stderr.decode("utf-8", "replace")
+        # a build with sanitizers says so each time
+        r.stderr = "".join(
+            x for x in r.stderr.decode("utf-8", "replace").splitlines(True)
+            if not x.startswith("warning: built with sanitizers"))
         return r
 
     def add(self, source, *names):

@@ -23,6 +23,20 @@ def usage(s):
            f"{words[0]} prints all commands", r)
     ok(s.sbx("--version").stdout == s.sbx("version").stdout != "",
        "--version is version")
+    for words, cause in (
+            (["exec", "-t", "x", "cli", "--", "true"], "-t takes"),
+            (["journal", "tail", "-n", "x"], "-n takes"),
+            (["journal", "verify", "--checkpoint", "3:00"], "SEQ:HASH"),
+            (["image", "rm", "host"], "host is the programs"),
+            (["image", "inspect", "host"], "host is the programs"),
+            (["-s", "30", "exec", "cli", "--", "true"], "in suite 30")):
+        r = s.sbx(*words)
+        ok(r.returncode == 1 and cause in r.stderr,
+           f"the cause of a wrong call: {' '.join(words)}", r)
+    ok("suite 30 is not running" in s.sbx("-s", "30", "ps").stderr,
+       "ps of a suite that is not there says so")
+    ok(max(map(len, s.sbx("--help").stdout.splitlines())) <= 80,
+       "the help fits into 80 columns")
     r = s.sbx("bogus")
     ok(r.returncode == 1 and "'bogus'" in r.stderr, "no such command", r)
 

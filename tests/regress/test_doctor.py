@@ -26,7 +26,7 @@ TYPES = {"object": dict, "array": list, "string": str, "integer": int,
 SHELL_WORDS = ("#", "sysctl ", "echo ", "sbx ", "sbxd ", "useradd ", "mkdir ",
                "chown ", "chmod ", "mount ", "umount ", "df ", "apt-get ",
                "ulimit ", "modprobe ", "sed ", "update-grub", "timedatectl ",
-               "cat ", "apparmor_parser ")
+               "cat ", "apparmor_parser ", "runuser ")
 
 
 def fits(schema, v):
@@ -243,6 +243,30 @@ def resources(place, base):
         expect("sbx.conf: " + text.strip(), place, base, None, row, "", "",
                mend)
     shutil.rmtree(place.root + "/etc")
+    disk(place)
+
+
+def disk(place):
+    """The mend of the disk's limit, where there is a file and where not."""
+    for text in (None, "  scratch_storage disk\nlog_level err\n"):
+        conf = place.root + "/etc/sbx.conf"
+        if text is not None:
+            with open(conf, "w") as f:
+                f.write(text)
+        mend = ask(place)[1].get("limit_disk", {}).get("mend", [])
+        if ROOT or place.user.pw_uid != os.geteuid():
+            r = subprocess.run(["sh", "-ec", "\n".join(mend)],
+                               stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
+            rows = ask(place)[1]
+            ok(mend and r.returncode == 0 and "config" not in rows and
+               "limit_disk" not in rows,
+               f"{place.user.pw_name}: the mend of the disk's limit works, "
+               f"{'with' if text else 'without'} a file",
+               (mend, r.stdout, rows))
+            ok(os.stat(conf).st_uid == place.user.pw_uid,
+               "and leaves the file its user's", os.stat(conf))
+    shutil.rmtree(place.root + "/etc", ignore_errors=True)
 
 
 def leftovers(place, base):
@@ -260,6 +284,8 @@ def leftovers(place, base):
        "what a killed doctor left is removed")
     expect("scratch of a dead suite", place, base, None, "leftovers",
            "suite-", "", "sbx clean", essential=False)
+    row = ask(place)[1].get("leftovers", {})
+    ok(row.get("detail") == "files of dead suites: 3", "it says which", row)
     shutil.rmtree(state + "/suite-3")
     os.chmod(state, 0o777)
     expect("others may write to the state directory", place, base, None,

@@ -229,6 +229,13 @@ def truth():
              "mem_limit" in r["recommended_next_action"],
              "a hog is killed, and the result says what for", r)
         r = s.call("sandbox_exec", container_id=box, commands=[
+            "python3 -c 'a = b\"x\" * (400 << 20)' | wc -c"])
+        t.ok((r["status"], r["exit_code"]) == ("ok", 0) and
+             "mem_limit" in r.get("recommended_next_action", ""),
+             "one in a pipeline is not passed over in silence", r)
+        r = s.call("sandbox_exec", container_id=box, commands=["true"])
+        t.ok("recommended_next_action" not in r, "said once", r)
+        r = s.call("sandbox_exec", container_id=box, commands=[
             "cat /proc/self/oom_score_adj /proc/1/oom_score_adj "
             "/proc/self/cgroup"])
         t.ok(r["output"].split()[:2] == ["800", "0"],

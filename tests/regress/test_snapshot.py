@@ -97,8 +97,9 @@ def live(s, box):
     ok(r["status"] == "ok" and r["ended_runs"] == [job],
        "forced: it says which ended", r)
     r = s.call("sandbox_exec_check", container_id=box, job_id=job)
-    ok(r.get("code") == "sandbox_gone" or r["status"] in ("failed", "error"),
-       "the job has ended", r)
+    ok(r.get("code") == "sandbox_gone" and "was restored" in r["error"] and
+       "list_containers" in r["recommended_next_action"],
+       "the job has ended, and not as if its sandbox had", r)
     ok(sh(s, box, "test -e now && cat b; pgrep -c sleep || true")
        .split()[0] == "two", "its files are there, its processes are not")
     # commands that come meanwhile wait for it
@@ -142,6 +143,9 @@ def forks(s, box, first):
         r = s.call("sandbox_fork", **args)
         ok(r.get("code") == code, f"refused: {args}", r)
     ok(listed(s)["total"] == before + 10, "and none was made")
+    r = s.call("sandbox_fork")
+    ok("container_id" in r["error"] and "snapshot" in r["error"],
+       "neither is refused by the names of both", r)
     r = s.call("sandbox_drop_snapshot", snapshot="good")
     ok(r["status"] == "ok" and r["snapshot_id"] == first, "dropped", r)
     ok(sh(s, ids[8], "cat b a/f") == "two\none\n",

@@ -492,6 +492,8 @@ for name in ("allow_network", "clone_repo", "pr", "branch", "pip_args",
         else "in this build")
 bad("missing", "sandbox_exec", {"commands": ["x"]}, "missing_argument",
     "container_id")
+bad("a prefix of an id", "sandbox_exec", {"container_id": "ab12",
+    "commands": ["x"]}, "bad_argument", "12 hex", "sandbox_attach")
 bad("neither", "sandbox_exec", C, "bad_argument", "commands", "argv")
 bad("both", "sandbox_exec", {**C, "commands": ["a"], "argv": ["b"]},
     "bad_argument", "not both")
