@@ -190,9 +190,7 @@ copy_recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
 	struct copy *c = copy_of_worker(m, w->id);
 	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
 
-	if (in != NULL)
-		why = in->m.journal_done.seq == 0 ?
-		    in->m.journal_done.reason : NULL;
+	why = journal_why(in, why);
 	if (c == NULL || why != NULL) {
 		if (c != NULL) {
 			c->worker_id = 0;

@@ -162,10 +162,7 @@ recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
 	struct sandbox *sb = sandbox_find(m, w->ask.container);
 	struct deps *d = sb != NULL ? deps_of(m, sb) : NULL;
 
-	if (in != NULL && in->m.journal_done.seq == 0)
-		why = in->m.journal_done.reason;
-	else if (in != NULL)
-		why = NULL;
+	why = journal_why(in, why);
 	if (d == NULL) {
 		ask_refuse(w, "setup_failed", "", "its sandbox ended");
 		return;

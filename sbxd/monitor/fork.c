@@ -70,10 +70,7 @@ fork_recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
 {
 	struct sandbox *sb = sandbox_find(m, w->ask.container);
 
-	if (in != NULL && in->m.journal_done.seq == 0)
-		why = in->m.journal_done.reason;
-	else if (in != NULL)
-		why = NULL;
+	why = journal_why(in, why);
 	if (sb == NULL || why != NULL) {
 		fork_fail(m, w, "journal_unavailable", why != NULL ? why :
 		    "one ended");

@@ -128,6 +128,15 @@ journal_cross(struct monitor *m, struct worker *w,
 	then(m, w, NULL, why);
 }
 
+const char *
+journal_why(const struct sbx_in *in, const char *why)
+{
+	if (in == NULL)
+		return (why);
+	return (in->m.journal_done.seq != 0 ? NULL :
+	    in->m.journal_done.reason);
+}
+
 void
 journal_foreign(struct monitor *m, const struct principal *who,
     const char *what, const char *id)

@@ -463,6 +463,9 @@ struct record {
 /* Fire and forget; pairs of key, value, NULL.  Lost ones are counted. */
 void journal_add(struct monitor *m, const struct record *r, ...)
     __attribute__((sentinel));
+/* What a `then` of journal_cross() was told: NULL when the record is durable
+ * and the crossing permitted, else why it is not. */
+const char *journal_why(const struct sbx_in *in, const char *why);
 /*
  * A crossing: `then` of the worker's ask is called with JOURNAL_DONE, or with
  * NULL and the reason; on failure to send, before this returns.

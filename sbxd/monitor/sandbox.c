@@ -123,10 +123,7 @@ create_recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
 {
 	struct sandbox *sb = sandbox_find(m, w->ask.container);
 
-	if (in != NULL && in->m.journal_done.seq == 0)
-		why = in->m.journal_done.reason;
-	else if (in != NULL)
-		why = NULL;
+	why = journal_why(in, why);
 	if (sb == NULL || why != NULL) {
 		if (sb != NULL)
 			sandbox_free(m, sb);

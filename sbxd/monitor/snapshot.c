@@ -397,8 +397,8 @@ runs_bar(struct monitor *m, struct worker *w, const struct sandbox *sb)
 	if (w->ask.force || (n = live_runs(m, sb, &b)) == 0)
 		return (false);
 	ask_refuse(w, "runs_live", "Let them end, or call with force=true: "
-	    "they are killed then.", "%u runs live in the sandbox and would "
-	    "end: %s%s", n, b.data, n > 8 ? " ..." : "");
+	    "they are killed then.", "%u run%s in the sandbox would end: "
+	    "%s%s", n, n == 1 ? "" : "s", b.data, n > 8 ? " ..." : "");
 	return (true);
 }
 
