@@ -1,5 +1,5 @@
 # sbxd-image: makes one image of a tree, a tar or an archive of layers
-IMAGE_CORE = sbxd/image/entry.c sbxd/image/finish.c sbxd/image/importer.h \
+IMAGE_CORE = sbxd/image/entry.c sbxd/image/fail.c sbxd/image/finish.c sbxd/image/importer.h \
 	sbxd/image/layers.c sbxd/image/source.c
 pkglibexec_PROGRAMS += sbxd-image
 sbxd_image_SOURCES = sbxd/image/main.c $(IMAGE_CORE)

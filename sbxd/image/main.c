@@ -16,12 +16,10 @@
 #include "common/proto/accepts.h"
 #include "common/proto/wire.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <json-c/json.h>
 #include <locale.h>
 #include <openssl/evp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -32,33 +30,6 @@
 static const uint16_t start_types[] = { SBX_MSG_IMAGE_START, 0 };
 static const struct sbx_accepts start_list = { SBX_PROC_IMAGE, SBX_PROC_CLI,
 	start_types };
-
-int
-import_fail(struct importer *im, int code, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (im->err.code != 0)
-		return (im->err.code);
-	va_start(ap, fmt);
-	(void)vsnprintf(im->err.msg, sizeof(im->err.msg), fmt, ap);
-	va_end(ap);
-	im->err.code = code;
-	return (code);
-}
-
-int
-import_fail_sys(struct importer *im, const char *fmt, ...)
-{
-	int error = errno;
-	char what[160];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(what, sizeof(what), fmt, ap);
-	va_end(ap);
-	return (import_fail(im, SBX_E_SYS, "%s: %s", what, strerror(error)));
-}
 
 /* This machine's architecture as images name it. */
 static const char *

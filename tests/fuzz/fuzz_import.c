@@ -23,7 +23,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,32 +41,6 @@ must(bool good)
 {
 	if (!good)
 		abort();
-}
-
-/* The two of main.c. */
-int
-import_fail(struct importer *im, int code, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (im->err.code != 0)
-		return (im->err.code);
-	va_start(ap, fmt);
-	(void)vsnprintf(im->err.msg, sizeof(im->err.msg), fmt, ap);
-	va_end(ap);
-	return (im->err.code = code);
-}
-
-int
-import_fail_sys(struct importer *im, const char *fmt, ...)
-{
-	char what[160];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(what, sizeof(what), fmt, ap);
-	va_end(ap);
-	return (import_fail(im, SBX_E_SYS, "%s", what));
 }
 
 /* --- where it happens --------------------------------------------------------- */
