@@ -11,8 +11,10 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
+import traceback
 
 BUILD = os.environ.get("SBX_BUILD", "")
 
@@ -251,6 +253,20 @@ class Tap:
 
     def done(self):
         print(f"1..{self.n}", flush=True)
+
+
+def main(tap, tests, only=()):
+    """Every test_* of a file, or the named ones; a failure is one, and the
+    others go on.  Does not return."""
+    for name, test in list(tests.items()):
+        if name.startswith("test_") and (not only or name in only):
+            try:
+                test()
+            except Exception as e:  # pylint: disable=broad-except
+                tap.ok(False, f"{name}: {e!r}")
+                print("#", traceback.format_exc().replace("\n", "\n# "))
+    tap.done()
+    sys.exit(tap.bad > 0)
 
 
 def kill(pid, sig=signal.SIGKILL):

@@ -13,6 +13,7 @@ import tempfile
 SRC = os.environ.setdefault("SBX_SRC", os.path.abspath(
     os.path.join(os.path.dirname(__file__), "..", "..")))
 sys.path.insert(0, os.path.join(SRC, "tests", "lib"))
+import imgsrc  # noqa: E402
 from box import Engine, Tap, have, make_scratch, remove  # noqa: E402
 
 A, B = "0123456789ab", "ba9876543210"
@@ -28,26 +29,13 @@ PROGRAMS = ("sh", "cat", "ls", "env", "id", "touch", "rm", "readlink", "stat")
 tap = Tap()
 
 
-def programs():
-    """{path in the image: file of the host}: a few, and what they load."""
-    out = {}
-    for name in PROGRAMS:
-        real = os.path.realpath(shutil.which(name, path="/usr/bin:/bin"))
-        out["usr/bin/" + name] = real
-        ldd = subprocess.run(["ldd", real], stdout=subprocess.PIPE, text=True)
-        for word in ldd.stdout.split():
-            if word.startswith("/"):
-                out[word.lstrip("/")] = os.path.realpath(word)
-    return out
-
-
 class Store:
     def __init__(self, base, user):
         self.dir, self.owner = os.path.join(base, "images"), user
         os.mkdir(self.dir, 0o700)
         self.names = []
         self.template = os.path.join(base, "template")
-        for path, source in programs().items():
+        for path, source in imgsrc.programs(PROGRAMS).items():
             to = os.path.join(self.template, path)
             os.makedirs(os.path.dirname(to), exist_ok=True)
             shutil.copy(source, to)

@@ -937,14 +937,4 @@ def test_stdio():
 if os.getuid() != 0:
     print("1..0 # SKIP only root can play clients of several uids")
     sys.exit(0)
-for name, test in list(globals().items()):
-    if name.startswith("test_") and (len(sys.argv) < 2 or
-                                     name in sys.argv[1:]):
-        try:
-            test()
-        except Exception as e:  # pylint: disable=broad-except
-            import traceback
-            tap.ok(False, f"{name}: {e!r}")
-            print("#", traceback.format_exc().replace("\n", "\n# "))
-tap.done()
-sys.exit(tap.bad > 0)
+mcp.main(tap, globals(), sys.argv[1:])

@@ -411,13 +411,4 @@ def test_copy():
 
 
 ONLY = sys.argv[1:]
-for name, test in list(globals().items()):
-    if name.startswith("test_") and (not ONLY or name in ONLY):
-        try:
-            test()
-        except Exception as e:  # pylint: disable=broad-except
-            import traceback
-            ok(False, f"{name}: {e!r}")
-            print("#", traceback.format_exc().replace("\n", "\n# "))
-tap.done()
-sys.exit(tap.bad > 0)
+mcp.main(tap, globals(), ONLY)
