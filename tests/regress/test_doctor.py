@@ -251,6 +251,7 @@ def disk(place):
     for text in (None, "  scratch_storage disk\nlog_level err\n"):
         conf = place.root + "/etc/sbx.conf"
         if text is not None:
+            os.makedirs(place.root + "/etc", exist_ok=True)
             with open(conf, "w") as f:
                 f.write(text)
         mend = ask(place)[1].get("limit_disk", {}).get("mend", [])

@@ -233,14 +233,17 @@ def peers(tap, e):
     run, _, fds = e.start(["sh", "-c", "sleep 0.5; echo late"])
     e.rec.close()
     e.rec = e.introduce(RECORDER)
-    m = e.rec.recv(want="RUN_OPEN")
-    while m["run"] != run:      # over, and not taken by the last recorder
-        m = e.rec.recv(want="RUN_OPEN")
-    tap.ok(m["run"] == run, "a new recorder gets the live runs again", m)
+    # also what is over and was not taken by the last recorder
+    runs, closed = {}, set()
+    while run not in runs or not closed >= set(runs):
+        m = e.rec.recv(want=("RUN_OPEN", "RUN_CLOSED"))
+        if m.name == "RUN_OPEN":
+            runs[m["run"]] = m
+        else:
+            closed.add(m["run"])
+    tap.ok(run in runs, "a new recorder gets the live runs again", runs)
     e.mon.recv(want="ENGINE_EXITED")
-    tap.ok(os.read(m.fds[0], 100) == b"late\n", "and loses nothing")
-    while e.rec.recv(want="RUN_CLOSED")["run"] != run:
-        pass
+    tap.ok(os.read(runs[run].fds[0], 100) == b"late\n", "and loses nothing")
     e.rec.close()
     e.rec = e.introduce(RECORDER)
     tap.ok(e.rec.quiet(0.3), "what was taken is not sent again", e.rec.kept)
