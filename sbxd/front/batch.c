@@ -110,7 +110,8 @@ batch_run(struct sink *to, const char *text, size_t len)
 	size_t size;
 
 	b->sink = (struct sink){ .f = to->f, .client = to->client,
-		.http = to->http, .send = batch_send, .idle = batch_idle };
+		.http = to->http, .send = batch_send, .idle = batch_idle,
+		.batched = true };
 	b->to = to;
 	sbx_buf_init(&b->sink.out, SBX_FRONT_OUT_MAX);
 	sbx_buf_init(&b->answers, SBX_FRONT_OUT_MAX);

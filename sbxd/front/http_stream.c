@@ -292,10 +292,10 @@ stream_detach(struct stream *st)
 {
 	st->c = NULL;
 	st->used_ns = sbx_mono_ns();
-	if (st->session == NULL || st->endless)
+	if (st->session != NULL && st->session->pair)
+		http_session_end(st->session);	/* and this stream */
+	else if (st->session == NULL || st->endless)
 		stream_free(st);
-	else if (st->session->pair)
-		http_session_end(st->session);
 }
 
 /* --- again ------------------------------------------------------------------------ */

@@ -29,7 +29,7 @@ put_instructions(struct sbx_buf *b)
 /*
  * Selects a legacy revision for the connection.  One that is not served, older
  * or newer, is answered with the newest that initialize can select.
- * Source: MCP revision 2025-11-25, basic/lifecycle.
+ * Source: MCP revisions 2025-03-26 and 2025-11-25, basic/lifecycle.
  */
 void
 on_initialize(struct request *r)
@@ -39,6 +39,12 @@ on_initialize(struct request *r)
 	enum rev_id id;
 	size_t len = 0;
 
+	/* a session begins with the answer that carries its id */
+	if (r->to->batched) {
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_REQUEST, NULL,
+		    "Invalid request: initialize must not be in a batch");
+		return;
+	}
 	asked = rpc_string(r, "protocolVersion", &len, NULL);
 	if (asked == NULL) {
 		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,

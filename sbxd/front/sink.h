@@ -34,6 +34,7 @@ struct sink {
 	void (*send)(struct sink *s, bool last);
 	/* pending went to 0: nothing will be sent any more.  May free s. */
 	void (*idle)(struct sink *s);		/* NULL: does not matter */
+	bool batched;		/* it gathers the answers of a batch */
 	unsigned pending;	/* calls that will answer here */
 	int error;		/* code of the JSON-RPC error, 0: a result */
 };

@@ -3,7 +3,8 @@
 # make check.  One more target: its name in SBX_FUZZERS, its four lines, its
 # corpus in corpus/NAME.
 SBX_FUZZERS = fuzz_wire fuzz_conf fuzz_jsonrpc fuzz_json fuzz_journal \
-	fuzz_gitconfig fuzz_view fuzz_image fuzz_import fuzz_http
+	fuzz_gitconfig fuzz_view fuzz_image fuzz_import fuzz_http \
+	fuzz_front
 
 if FUZZERS
 AM_CFLAGS += -fsanitize=fuzzer-no-link
@@ -41,6 +42,12 @@ fuzz_http_SOURCES = tests/fuzz/fuzz_http.c $(FUZZ_MAIN) $(FRONT_CORE) \
 fuzz_http_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(JSON_CFLAGS)
 fuzz_http_LDFLAGS = $(FUZZ_LINK)
 fuzz_http_LDADD = libsbxev.a libsbx.a $(EVENT_LIBS) $(JSON_LIBS)
+
+fuzz_front_SOURCES = tests/fuzz/fuzz_front.c $(FUZZ_MAIN) $(FRONT_CORE) \
+	$(FRONT_TOOLS)
+fuzz_front_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(JSON_CFLAGS)
+fuzz_front_LDFLAGS = $(FUZZ_LINK)
+fuzz_front_LDADD = libsbxev.a libsbx.a $(EVENT_LIBS) $(JSON_LIBS)
 
 fuzz_json_SOURCES = tests/fuzz/fuzz_json.c $(FUZZ_MAIN)
 fuzz_json_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)

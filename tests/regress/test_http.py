@@ -239,6 +239,11 @@ def test_legacy(d):
     ok(h.ask("POST", body=[{"jsonrpc": "2.0", "method":
                             "notifications/initialized"}])[0] == 202,
        "a batch of notifications: 202")
+    status, r, text = h.ask("POST", body=[
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-03-26"}}])
+    ok(status == 200 and json.loads(text)[0]["error"]["code"] == -32600,
+       "initialize has no place in a batch", text)
     h = Http(d)
     h.initialize()
     status, r, text = h.ask("POST", body=[
@@ -307,6 +312,16 @@ def test_pair(d):
                                "ping"})[0] != 404 and time.time() < end:
         time.sleep(0.05)
     ok(time.time() < end, "the session ends with its stream")
+    statuses = set()
+    for _ in range(300):
+        s = Http(d)
+        r = s.send("GET", "/sse", Accept="text/event-stream")
+        statuses.add(r.status)
+        r.readline()
+        s.c.sock.shutdown(socket.SHUT_RDWR)
+        r.close()
+        s.c.close()
+    ok(statuses == {200}, "and leaves room for the next ones", statuses)
 
 
 def start_stream(h, seconds, token=None, modern=False):
