@@ -57,6 +57,29 @@ enum sbx_sandbox_state {
 	SBX_SANDBOX_FROZEN,	/* a snapshot or a restore is under way */
 	SBX_SANDBOX_MAX
 };
+/* What a worker's result is. */
+enum sbx_result_kind {
+	SBX_RESULT_OK,
+	SBX_RESULT_ERROR,	/* the error object */
+	SBX_RESULT_INPUT,	/* {"inputRequests":{...},"state":...}: the
+				 * client is asked, and the call made again */
+	SBX_RESULT_MAX
+};
+/* What a client says it can do, as bits. */
+enum sbx_client_can {
+	SBX_CAN_ELICIT = 1,	/* show a form */
+	SBX_CAN_ELICIT_URL = 2,	/* open a URL */
+	SBX_CAN_SAMPLE = 4,
+	SBX_CAN_SAMPLE_TOOLS = 8,
+	SBX_CAN_ROOTS = 16,
+	SBX_CAN_TASKS = 32,	/* wait for a task */
+};
+/* MCP's levels of log messages: those of RFC 5424, the least first. */
+enum sbx_mcp_level {
+	SBX_MCP_NONE, SBX_MCP_DEBUG, SBX_MCP_INFO, SBX_MCP_NOTICE,
+	SBX_MCP_WARNING, SBX_MCP_ERROR, SBX_MCP_CRITICAL, SBX_MCP_ALERT,
+	SBX_MCP_EMERGENCY, SBX_MCP_MAX
+};
 /* What holds a sandbox within its limits, as bits. */
 enum sbx_limit {
 	SBX_LIMIT_MEMORY = 1, SBX_LIMIT_SWAP = 2, SBX_LIMIT_PIDS = 4,

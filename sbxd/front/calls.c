@@ -2,6 +2,8 @@
 
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "sbxd/front/client.h"
+#include "sbxd/front/forward.h"
 #include "sbxd/front/reply.h"
 
 #include <inttypes.h>
@@ -116,6 +118,7 @@ call_new(const struct request *r, enum call_kind kind, char *token)
 		f->last_call++;
 	} while (f->last_call == 0 || calls_find(f, f->last_call) != NULL);
 	*call = (struct call){ .number = f->last_call, .kind = kind,
+		.method = r->method, .log_level = r->log_level,
 		.to = r->to, .rev = r->rev, .id = sbx_xstrdup(r->id),
 		.token = token };
 	for (i = 0; f->calls[i] != NULL; i++)
@@ -168,7 +171,9 @@ calls_start(const struct request *r, enum call_kind kind, const char *tool,
 	if (sbx_memfd_sealed("arguments", arguments.p, arguments.len,
 	    &fd) == 0 && monitor_call(r->f, &(struct sbx_call){
 	    .principal = r->to->client->principal, .call = call->number, .tool = tool,
-	    .container = container, .want_progress = token != NULL }, fd) == 0)
+	    .container = container, .want_progress = token != NULL,
+	    .log_level = r->log_level, .client_can = r->can,
+	    .inputs = "" }, fd) == 0)
 		return (call);
 	log_warn("a call could not be handed to the monitor tool=%s", tool);
 	refuse(r->to, r->rev, r->id, kind, "shutting_down", "",
@@ -205,6 +210,24 @@ calls_progress(struct front *f, const struct sbx_call_progress *m)
 		reply_name(b, "message");
 		(void)sbx_json_str(b, m->message, strlen(m->message), NULL);
 	}
+	(void)sbx_buf_str(b, "}}");
+	call->to->send(call->to, false);
+}
+
+void
+calls_log(struct front *f, const struct sbx_call_log *m)
+{
+	struct call *call = calls_find(f, m->call);
+	struct sbx_buf *b;
+
+	if (call == NULL || call->log_level == SBX_MCP_NONE ||
+	    m->level < call->log_level || m->level >= SBX_MCP_MAX)
+		return;
+	b = &call->to->out;
+	(void)sbx_buf_printf(b, "{\"jsonrpc\":\"2.0\",\"method\":"
+	    "\"notifications/message\",\"params\":{\"level\":\"%s\","
+	    "\"logger\":\"sbx\",\"data\":", level_name(m->level));
+	(void)sbx_json_str(b, m->text, strlen(m->text), NULL);
 	(void)sbx_buf_str(b, "}}");
 	call->to->send(call->to, false);
 }
@@ -261,59 +284,8 @@ read_result(int fd, char **ret_text, size_t *ret_len)
 	return (true);
 }
 
-/* The error object of a resource request as a JSON-RPC error. */
-static void
-resource_error(const struct call *call, const char *text, size_t len)
-{
-	struct json_object *o, *code = NULL, *error = NULL;
-	const char *word = "", *sentence = "The resource cannot be read";
-	int number = RPC_INTERNAL_ERROR;
-
-	o = len <= SBX_MAX_ENVELOPE ? json_tokener_parse(text) : NULL;
-	if (json_object_object_get_ex(o, "code", &code) &&
-	    json_object_is_type(code, json_type_string))
-		word = json_object_get_string(code);
-	if (json_object_object_get_ex(o, "error", &error) &&
-	    json_object_is_type(error, json_type_string))
-		sentence = json_object_get_string(error);
-	if (strcmp(word, "not_found") == 0 || strcmp(word, "unknown_run") == 0)
-		number = call->rev->code_no_resource;
-	else if (strncmp(word, "bad_", 4) == 0)
-		number = RPC_INVALID_PARAMS;
-	reply_error(call->to, call->rev, call->id, number, NULL, "%s",
-	    sentence);
-	json_object_put(o);
-}
-
-/* Only the members that the protocol has are taken over. */
-static void
-resource_result(const struct call *call, const char *text, size_t len)
-{
-	const char *name = call->kind == CALL_READ ? "contents" : "resources";
-	struct span list, cursor;
-	struct sbx_buf *b;
-
-	if (!member_find(text, len, name, &list) || list.p[0] != '[') {
-		log_warn("a worker's result has no %s", name);
-		reply_error(call->to, call->rev, call->id, RPC_INTERNAL_ERROR,
-		    NULL, "The worker's result was not usable");
-		return;
-	}
-	b = reply_begin(call->to, call->rev, call->id);
-	reply_cache(b, call->rev, 0, "private"); /* a run may still write */
-	reply_name(b, name);
-	(void)sbx_buf_add(b, list.p, list.len); /* the sink tells */
-	if (call->kind == CALL_LIST &&
-	    member_find(text, len, "nextCursor", &cursor) &&
-	    cursor.p[0] == '"') {
-		reply_name(b, "nextCursor");
-		(void)sbx_buf_add(b, cursor.p, cursor.len);
-	}
-	reply_end(call->to);
-}
-
 void
-calls_result(struct front *f, uint32_t number, int fd, bool is_error)
+calls_result(struct front *f, uint32_t number, int fd, uint8_t kind)
 {
 	SBX_CLEANUP(free) char *text = NULL;
 	struct call *call = calls_find(f, number);
@@ -325,10 +297,11 @@ calls_result(struct front *f, uint32_t number, int fd, bool is_error)
 		refuse(call->to, call->rev, call->id, call->kind, "bad_result",
 		    "", "The worker's result was not usable.");
 	else if (call->kind == CALL_TOOL)
-		reply_tool(call->to, call->rev, call->id, text, len, is_error);
-	else if (is_error)
-		resource_error(call, text, len);
+		reply_tool(call->to, call->rev, call->id, text, len,
+		    kind == SBX_RESULT_ERROR);
+	else if (kind == SBX_RESULT_ERROR)
+		forward_error(call, text, len);
 	else
-		resource_result(call, text, len);
+		forward_result(call, text, len);
 	calls_free(f, call);
 }

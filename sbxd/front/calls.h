@@ -11,14 +11,15 @@
 
 enum call_kind {
 	CALL_TOOL,
-	CALL_READ,	/* resources/read */
-	CALL_LIST,	/* resources/list */
+	CALL_FORWARD,	/* another method (forward.h) */
 	CALL_LISTEN,	/* subscriptions/listen: unknown to the monitor */
 };
 
 struct call {
 	uint32_t number;
 	enum call_kind kind;
+	enum method_id method;
+	uint8_t log_level;	/* the least that is wanted; 0: nothing */
 	struct sink *to;	/* borrowed; it is told when the call goes */
 	const struct rev *rev;
 	char *id, *token;	/* JSON text, owned; token NULL: no progress */
@@ -46,8 +47,9 @@ struct call *calls_start(const struct request *r, enum call_kind kind,
     const char *tool, const char *container, struct span arguments);
 
 /* What the monitor says (from_monitor.c).  fd: borrowed. */
-void calls_result(struct front *f, uint32_t number, int fd, bool is_error);
+void calls_result(struct front *f, uint32_t number, int fd, uint8_t kind);
 void calls_refused(struct front *f, const struct sbx_call_refused *m);
 void calls_progress(struct front *f, const struct sbx_call_progress *m);
+void calls_log(struct front *f, const struct sbx_call_log *m);
 
 #endif

@@ -74,7 +74,7 @@ static int
 on_call_result(struct sbx_peer *p, struct sbx_in *in)
 {
 	calls_result(sbx_peer_ctx(p), in->m.call_result.call, in->fds[0],
-	    in->m.call_result.is_error != 0);
+	    in->m.call_result.kind);
 	return (0);
 }
 
@@ -82,6 +82,13 @@ static int
 on_call_refused(struct sbx_peer *p, struct sbx_in *in)
 {
 	calls_refused(sbx_peer_ctx(p), &in->m.call_refused);
+	return (0);
+}
+
+static int
+on_call_log(struct sbx_peer *p, struct sbx_in *in)
+{
+	calls_log(sbx_peer_ctx(p), &in->m.call_log);
 	return (0);
 }
 
@@ -101,6 +108,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_FRONT_USER] = { SBX_ST_ANY, 0, on_front_user },
 	[SBX_MSG_CALL_RESULT] = { SBX_ST_ANY, 0, on_call_result },
 	[SBX_MSG_CALL_REFUSED] = { SBX_ST_ANY, 0, on_call_refused },
+	[SBX_MSG_CALL_LOG] = { SBX_ST_ANY, 0, on_call_log },
 	[SBX_MSG_CALL_PROGRESS] = { SBX_ST_ANY, 0, on_call_progress },
 };
 const struct sbx_dispatch_table front_from_monitor = {

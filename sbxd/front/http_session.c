@@ -93,6 +93,8 @@ http_session_begin(struct sink *to)
 	if (st->session == NULL)
 		return (SBX_E_LIMIT);
 	st->session->client.rev = to->client->rev;
+	st->session->client.can = to->client->can;
+	st->session->client.log_level = to->client->log_level;
 	st->session->client.profile = to->client->profile;
 	return (0);
 }

@@ -15,7 +15,7 @@ FRONT_CORE = \
 	sbxd/front/instructions.c sbxd/front/listen.c \
 	sbxd/front/member.c sbxd/front/member.h \
 	sbxd/front/methods.h sbxd/front/methods_base.c \
-	sbxd/front/methods_resources.c \
+	sbxd/front/forward.c sbxd/front/forward.h sbxd/front/client.c sbxd/front/client.h \
 	sbxd/front/methods_tools.c sbxd/front/methods_tools.h \
 	sbxd/front/reply.c sbxd/front/reply.h \
 	sbxd/front/revs.c sbxd/front/revs.h \

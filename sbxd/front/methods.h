@@ -13,14 +13,13 @@ struct request;
 void on_initialize(struct request *r);
 void on_ping_request(struct request *r);
 void on_discover(struct request *r);
+void on_set_level(struct request *r);
 void on_cancelled(struct request *r);
-void on_subscribe(struct request *r);
+void on_listen(struct request *r);
 /* methods_tools.c */
 void on_tools_list(struct request *r);
 void on_tools_call(struct request *r);
-/* methods_resources.c */
-void on_resources_list(struct request *r);
-void on_resources_templates(struct request *r);
-void on_resources_read(struct request *r);
+/* forward.c */
+void on_forward(struct request *r);
 
 #endif

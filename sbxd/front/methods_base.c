@@ -3,6 +3,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "sbxd/front/calls.h"
+#include "sbxd/front/client.h"
 #include "sbxd/front/http.h"
 #include "sbxd/front/reply.h"
 
@@ -12,10 +13,12 @@
 #define DISCOVER_TTL_MS 3600000u	/* it changes with the program only */
 
 static void
-put_capabilities(struct sbx_buf *b)
+put_capabilities(struct sbx_buf *b, const struct rev *rev)
 {
 	reply_name(b, "capabilities");
-	(void)sbx_buf_str(b, "{\"tools\":{},\"resources\":{}}");
+	(void)sbx_buf_printf(b, "{\"tools\":{},\"resources\":{},"
+	    "\"prompts\":{},\"logging\":{}%s}",
+	    rev->fields & REV_F_COMPLETIONS ? ",\"completions\":{}" : "");
 }
 
 static void
@@ -34,6 +37,7 @@ put_instructions(struct sbx_buf *b)
 void
 on_initialize(struct request *r)
 {
+	struct json_object *caps = NULL;
 	const char *asked;
 	struct sbx_buf *b;
 	enum rev_id id;
@@ -55,6 +59,9 @@ on_initialize(struct request *r)
 	if (id == REV_NONE || revs[id].modern)
 		id = REV_LATEST_LEGACY;
 	r->to->client->rev = id;
+	(void)json_object_object_get_ex(r->params, "capabilities", &caps);
+	r->to->client->can = client_can(caps);
+	r->to->client->log_level = SBX_MCP_INFO; /* until it sets one */
 	if (http_session_begin(r->to) != 0) {
 		reply_error(r->to, r->rev, r->id, RPC_INTERNAL_ERROR, NULL,
 		    "Too many sessions; end one with DELETE");
@@ -63,7 +70,7 @@ on_initialize(struct request *r)
 	b = reply_begin(r->to, &revs[id], r->id);
 	reply_name(b, "protocolVersion");
 	(void)sbx_buf_printf(b, "\"%s\"", revs[id].name);
-	put_capabilities(b);
+	put_capabilities(b, &revs[id]);
 	reply_name(b, "serverInfo");
 	reply_server_info(b);
 	put_instructions(b);
@@ -78,7 +85,7 @@ on_discover(struct request *r)
 
 	reply_name(b, "supportedVersions");
 	reply_versions(b);
-	put_capabilities(b);
+	put_capabilities(b, r->rev);
 	put_instructions(b);
 	reply_cache(b, r->rev, DISCOVER_TTL_MS, "public");
 	reply_end(r->to);
@@ -89,6 +96,25 @@ on_ping_request(struct request *r)
 {
 	(void)reply_begin(r->to, r->rev, r->id);
 	reply_end(r->to);
+}
+
+/* Source: MCP revision 2025-11-25, server/utilities/logging. */
+void
+on_set_level(struct request *r)
+{
+	struct json_object *v = NULL;
+	uint8_t level;
+
+	(void)json_object_object_get_ex(r->params, "level", &v);
+	level = level_find(v);
+	if (level == SBX_MCP_NONE) {
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		    "Invalid params: level must be debug, info, notice, "
+		    "warning, error, critical, alert or emergency");
+		return;
+	}
+	r->to->client->log_level = level;
+	on_ping_request(r);	/* an empty result as well */
 }
 
 /*
@@ -117,7 +143,7 @@ on_cancelled(struct request *r)
  * Source: MCP revision 2026-07-28, basic/patterns/subscriptions.
  */
 void
-on_subscribe(struct request *r)
+on_listen(struct request *r)
 {
 	struct json_object *v;
 	struct sbx_buf *b = &r->to->out;

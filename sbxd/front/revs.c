@@ -5,9 +5,11 @@
 #include <string.h>
 
 #define HAS(method) (UINT32_C(1) << METHOD_##method)
+#define SERVED (HAS(TOOLS_LIST) | HAS(TOOLS_CALL) | HAS(RESOURCES_LIST) | \
+    HAS(RESOURCES_TEMPLATES) | HAS(RESOURCES_READ) | HAS(PROMPTS_LIST) | \
+    HAS(PROMPTS_GET) | HAS(COMPLETE))
 #define LEGACY (HAS(INITIALIZE) | HAS(INITIALIZED) | HAS(CANCELLED) | \
-    HAS(PING) | HAS(TOOLS_LIST) | HAS(TOOLS_CALL) | HAS(RESOURCES_LIST) | \
-    HAS(RESOURCES_TEMPLATES) | HAS(RESOURCES_READ))
+    HAS(PING) | HAS(SET_LEVEL) | HAS(ROOTS_CHANGED) | HAS(PROGRESS) | SERVED)
 
 enum {
 	CODE_INVALID_PARAMS = -32602,
@@ -22,20 +24,18 @@ const struct rev revs[REV_MAX] = {
 	[REV_2024_11_05] = { "2024-11-05", false, LEGACY,
 	    REV_F_NULL_ID, CODE_RESOURCE_NOT_FOUND },
 	[REV_2025_03_26] = { "2025-03-26", false, LEGACY,
-	    REV_F_NULL_ID | REV_F_BATCH | REV_F_ANNOTATIONS,
+	    REV_F_NULL_ID | REV_F_BATCH | REV_F_COMPLETIONS | REV_F_ANNOTATIONS,
 	    CODE_RESOURCE_NOT_FOUND },
 	[REV_2025_06_18] = { "2025-06-18", false, LEGACY,
-	    REV_F_NULL_ID | REV_F_ANNOTATIONS | REV_F_STRUCTURED,
+	    REV_F_NULL_ID | REV_F_COMPLETIONS | REV_F_ANNOTATIONS | REV_F_STRUCTURED,
 	    CODE_RESOURCE_NOT_FOUND },
 	[REV_2025_11_25] = { "2025-11-25", false, LEGACY,
-	    REV_F_ANNOTATIONS | REV_F_STRUCTURED | REV_F_PRIMING,
+	    REV_F_COMPLETIONS | REV_F_ANNOTATIONS | REV_F_STRUCTURED | REV_F_PRIMING,
 	    CODE_RESOURCE_NOT_FOUND },
 	[REV_2026_07_28] = { "2026-07-28", true,
-	    HAS(CANCELLED) | HAS(DISCOVER) | HAS(TOOLS_LIST) |
-	    HAS(TOOLS_CALL) | HAS(RESOURCES_LIST) | HAS(RESOURCES_TEMPLATES) |
-	    HAS(RESOURCES_READ) | HAS(SUBSCRIBE),
+	    HAS(CANCELLED) | HAS(DISCOVER) | HAS(LISTEN) | SERVED,
 	    REV_F_RESULT_TYPE | REV_F_SERVER_META | REV_F_CACHE |
-	    REV_F_ANNOTATIONS | REV_F_STRUCTURED | REV_F_HEADERS,
+	    REV_F_COMPLETIONS | REV_F_ANNOTATIONS | REV_F_STRUCTURED | REV_F_HEADERS,
 	    CODE_INVALID_PARAMS },
 };
 
@@ -54,13 +54,20 @@ const struct method methods[METHOD_MAX] = {
 	[METHOD_DISCOVER] = { "server/discover", .fn = on_discover },
 	[METHOD_TOOLS_LIST] = { "tools/list", .fn = on_tools_list },
 	[METHOD_TOOLS_CALL] = { "tools/call", "name", .fn = on_tools_call },
-	[METHOD_RESOURCES_LIST] = { "resources/list",
-	    .fn = on_resources_list },
+	[METHOD_RESOURCES_LIST] = { "resources/list", .fn = on_forward },
 	[METHOD_RESOURCES_TEMPLATES] = { "resources/templates/list",
-	    .fn = on_resources_templates },
+	    .fn = on_forward },
 	[METHOD_RESOURCES_READ] = { "resources/read", "uri",
-	    .fn = on_resources_read },
-	[METHOD_SUBSCRIBE] = { "subscriptions/listen", .fn = on_subscribe },
+	    .fn = on_forward },
+	[METHOD_LISTEN] = { "subscriptions/listen", .fn = on_listen },
+	[METHOD_PROMPTS_LIST] = { "prompts/list", .fn = on_forward },
+	[METHOD_PROMPTS_GET] = { "prompts/get", "name", .fn = on_forward },
+	[METHOD_COMPLETE] = { "completion/complete", .fn = on_forward },
+	[METHOD_SET_LEVEL] = { "logging/setLevel", .fn = on_set_level },
+	[METHOD_ROOTS_CHANGED] = { "notifications/roots/list_changed",
+	    .notification = true },
+	[METHOD_PROGRESS] = { "notifications/progress",
+	    .notification = true },
 };
 
 enum rev_id

@@ -34,7 +34,13 @@ enum method_id {
 	METHOD_RESOURCES_LIST,
 	METHOD_RESOURCES_TEMPLATES,
 	METHOD_RESOURCES_READ,
-	METHOD_SUBSCRIBE,	/* subscriptions/listen */
+	METHOD_LISTEN,		/* subscriptions/listen */
+	METHOD_PROMPTS_LIST,
+	METHOD_PROMPTS_GET,
+	METHOD_COMPLETE,
+	METHOD_SET_LEVEL,	/* logging/setLevel */
+	METHOD_ROOTS_CHANGED,	/* notifications/roots/list_changed */
+	METHOD_PROGRESS,	/* notifications/progress */
 	METHOD_MAX
 };
 
@@ -47,6 +53,7 @@ enum rev_field {
 	REV_F_HEADERS = 32,	/* HTTP headers repeat what the body says */
 	REV_F_BATCH = 64,	/* several messages in one array */
 	REV_F_ANNOTATIONS = 128, /* hints of tools */
+	REV_F_COMPLETIONS = 512, /* a capability of that name */
 	REV_F_STRUCTURED = 256,	/* structuredContent, outputSchema, titles */
 	REV_F_NULL_ID = 8,	/* an error without a readable id says null */
 };

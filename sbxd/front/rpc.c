@@ -3,6 +3,7 @@
 #include "common/base/json.h"
 #include "sbxd/front/batch.h"
 #include "sbxd/front/calls.h"
+#include "sbxd/front/client.h"
 #include "sbxd/front/http.h"
 #include "sbxd/front/reply.h"
 
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #define META_VERSION "io.modelcontextprotocol/protocolVersion"
+#define META_LOG_LEVEL "io.modelcontextprotocol/logLevel"
 #define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
 #define INTEGER_MAX INT64_C(9007199254740991)	/* 2^53 - 1, RFC 7493 2.2 */
 
@@ -95,6 +97,8 @@ choose_revision(struct request *r)
 	size_t len;
 
 	r->rev = &revs[r->to->client->rev];
+	r->can = r->to->client->can;
+	r->log_level = r->to->client->log_level;
 	if (r->meta == NULL ||
 	    !json_object_object_get_ex(r->meta, META_VERSION, &version))
 		return (true);
@@ -112,11 +116,22 @@ choose_revision(struct request *r)
 		return (false);
 	}
 	r->rev = &revs[id];
+	r->can = 0;
+	r->log_level = SBX_MCP_NONE;
 	if (r->id != NULL &&
 	    (!json_object_object_get_ex(r->meta, META_CAPABILITIES, &caps) ||
 	    !json_object_is_type(caps, json_type_object))) {
 		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "_meta: %s must be given, an object", META_CAPABILITIES);
+		return (false);
+	}
+	if (r->id != NULL)
+		r->can = client_can(caps);
+	if (json_object_object_get_ex(r->meta, META_LOG_LEVEL, &caps) &&
+	    (r->log_level = level_find(caps)) == SBX_MCP_NONE) {
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		    "_meta: %s must be debug, info, notice, warning, error, "
+		    "critical, alert or emergency", META_LOG_LEVEL);
 		return (false);
 	}
 	return (true);
@@ -129,6 +144,7 @@ dispatch(struct request *r, const char *name, size_t len)
 	enum method_id m = method_find(name, len);
 	char shown[64];
 
+	r->method = m;
 	if (r->id == NULL) {
 		/* JSON-RPC 4.1: a notification is never answered */
 		if (rev_has(r->rev, m) && methods[m].notification &&

@@ -29,6 +29,9 @@ struct request {
 	struct front *f;
 	struct sink *to;		/* for its answer */
 	const struct rev *rev;
+	enum method_id method;
+	uint32_t can;			/* enum sbx_client_can of the client */
+	uint8_t log_level;		/* enum sbx_mcp_level; 0: no messages */
 	const char *id;			/* as JSON text; NULL: notification */
 	struct json_object *params;	/* NULL: none */
 	struct json_object *meta;	/* params._meta, NULL: none */

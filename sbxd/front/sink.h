@@ -18,6 +18,8 @@ struct sbx_http_head;
 struct client {
 	uint64_t principal;	/* handle, 0 until the monitor said it */
 	enum rev_id rev;	/* what initialize selected, or REV_NONE */
+	uint32_t can;		/* enum sbx_client_can, as initialize said */
+	uint8_t log_level;	/* enum sbx_mcp_level: the least it wants */
 	uint8_t profile;	/* SBX_PROFILE_* of its own; 0: the front's */
 	unsigned ncalls;	/* in flight */
 };

@@ -131,6 +131,8 @@ call_new(struct monitor *m, const struct sbx_call *msg, int args_fd)
 		.session = s, .who = s->who, .args_fd = args_fd,
 		.recovery = policy_is_recovery(msg->tool),
 		.want_progress = msg->want_progress,
+		.patient = msg->patient, .log_level = msg->log_level,
+		.client_can = msg->client_can,
 		.since_ns = sbx_mono_ns() };
 	(void)sbx_strlcpy(probe.tool, msg->tool, sizeof(probe.tool));
 	(void)sbx_strlcpy(probe.container, msg->container,
@@ -146,6 +148,7 @@ call_new(struct monitor *m, const struct sbx_call *msg, int args_fd)
 		return;
 	}
 	*c = probe;
+	c->inputs = sbx_xstrdup(msg->inputs);
 	call_dispatch(m);
 }
 
@@ -158,6 +161,7 @@ call_end(struct monitor *m, struct call *c, bool undo)
 	snapshot_call_ended(m, c);
 	deps_call_ended(m, c, undo);
 	sbx_close(&c->args_fd);
+	free(c->inputs);
 	memset(c, 0, sizeof(*c));
 	c->args_fd = -1;
 }

@@ -11,6 +11,7 @@
  */
 
 #define ASK_S 15
+#define LOGS_MAX 100u		/* messages for the client's log, a call */
 #define PROGRESS_NS (50 * MS_NS)	/* between two that are passed on */
 
 /* Caged and fresh: it may be bound now. */
@@ -45,15 +46,15 @@ on_work_result(struct sbx_peer *p, struct sbx_in *in)
 	struct monitor *m = w->m;
 	struct sbx_peer *front = component_peer(m, SBX_PROC_FRONT);
 	struct call *c = w->call;
-	bool is_error = in->m.work_result.is_error != 0;
+	uint8_t kind = in->m.work_result.kind;
 
-	if (c == NULL)
+	if (c == NULL || kind >= SBX_RESULT_MAX)
 		return (SBX_E_STATE);
 	if (front != NULL)
 		(void)sbx_send_call_result(front, 0,
 		    &(struct sbx_call_result){ .call = c->number,
-		    .is_error = is_error }, in->fds);
-	worker_idle(w, is_error);
+		    .kind = kind }, in->fds);
+	worker_idle(w, kind == SBX_RESULT_ERROR);
 	call_end(m, c, false);
 	call_dispatch(m);
 	return (0);
@@ -78,6 +79,26 @@ on_work_progress(struct sbx_peer *p, struct sbx_in *in)
 		    &(struct sbx_call_progress){ .call = w->call->number,
 		    .done = q->done, .total = q->total,
 		    .message = q->message }, NULL);
+	return (0);
+}
+
+/* As progress: more than these a second are dropped, and that is said. */
+static int
+on_work_log(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+	struct sbx_peer *front = component_peer(w->m, SBX_PROC_FRONT);
+	const struct sbx_work_log *l = &in->m.work_log;
+
+	if (w->call == NULL || l->level == SBX_MCP_NONE ||
+	    l->level >= SBX_MCP_MAX)
+		return (SBX_E_STATE);
+	if (front != NULL && w->call->log_level != SBX_MCP_NONE &&
+	    l->level >= w->call->log_level && w->logs++ < LOGS_MAX)
+		(void)sbx_send_call_log(front, 0, &(struct sbx_call_log){
+		    .call = w->call->number, .level = l->level,
+		    .text = w->logs < LOGS_MAX ? l->text : "more messages of "
+		    "this call are not shown" }, NULL);
 	return (0);
 }
 
@@ -300,6 +321,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_HELLO] = { SBX_ST(ST_NEW), SBX_D_ONCE, on_hello },
 	[SBX_MSG_LOG] = { SBX_ST_ANY, 0, on_log },
 	[SBX_MSG_WORK_RESULT] = { BUSY, 0, on_work_result },
+	[SBX_MSG_WORK_LOG] = { BUSY, 0, on_work_log },
 	[SBX_MSG_WORK_PROGRESS] = { BUSY, 0, on_work_progress },
 	[SBX_MSG_SB_CREATE] = { BUSY, 0, on_sb_create },
 	[SBX_MSG_SB_STOP] = { BUSY, 0, on_sb_stop },

@@ -105,7 +105,10 @@ struct call {
 	struct principal *who;
 	struct worker *worker;		/* NULL: waits for one */
 	bool recovery;			/* of the pool for stop and list */
-	bool want_progress;
+	bool want_progress, patient;
+	uint8_t log_level;		/* as in CALL */
+	uint32_t client_can;
+	char *inputs;			/* owned */
 	int args_fd;			/* owned until handed on */
 	uint64_t since_ns;
 	char tool[65], container[65];
@@ -154,6 +157,7 @@ struct worker {
 	bool exited;			/* WORKER_EXITED came */
 	struct call *call;
 	unsigned calls;
+	unsigned logs;			/* of its call */
 	uint64_t progress_ns;		/* when one was passed on last */
 	uint64_t since_ns;		/* of the state or last answer */
 	struct event *timer;		/* owned: end of EXEC_WAIT */

@@ -140,11 +140,14 @@ worker_give(struct worker *w, struct call *c)
 {
 	const struct sbx_work_call msg = { .tool = c->tool,
 		.container = c->container, .want_progress = c->want_progress,
+		.patient = c->patient, .log_level = c->log_level,
+		.client_can = c->client_can, .inputs = c->inputs,
 		.exec_timeout_ms = w->m->conf.exec_timeout * 1000 };
 
 	w->call = c;
 	c->worker = w;
 	w->calls++;
+	w->logs = 0;
 	w->state = WORKER_BUSY;
 	w->since_ns = sbx_mono_ns();
 	sbx_peer_set_state(w->peer, ST_BUSY);

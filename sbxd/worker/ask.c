@@ -639,3 +639,15 @@ work_progress(struct ask *a, uint64_t done, uint64_t total,
 	    ASK_MS);
 	return (error == 0 ? 0 : broken(a, error));
 }
+
+int
+work_log(struct ask *a, enum sbx_mcp_level level, const char *text)
+{
+	struct sbx_work_log m = { .level = (uint8_t)level, .text = text };
+	int error;
+
+	if (a->broken)
+		return (SBX_E_STATE);
+	error = sbx_chan_send(&a->chan, SBX_MSG_WORK_LOG, 0, &m, NULL, ASK_MS);
+	return (error == 0 ? 0 : broken(a, error));
+}

@@ -162,5 +162,6 @@ int copy_in(struct ask *a, const struct sbx_copy_in *m, int list_fd,
 /* Not a request: nothing comes back. */
 int work_progress(struct ask *a, uint64_t done, uint64_t total,
     const char *message);
+int work_log(struct ask *a, enum sbx_mcp_level level, const char *text);
 
 #endif

@@ -8,7 +8,7 @@ sbxd_worker_SOURCES = \
 	sbxd/worker/result.c sbxd/worker/result.h \
 	sbxd/worker/run.c sbxd/worker/run.h \
 	sbxd/worker/view.c sbxd/worker/view.h \
-	sbxd/worker/resources.c \
+	sbxd/worker/prompts.c sbxd/worker/resources.c \
 	sbxd/worker/tool_copy.c sbxd/worker/tool_exec.c \
 	sbxd/worker/tool_lifecycle.c sbxd/worker/tool_output.c \
 	sbxd/worker/tool_snapshot.c \

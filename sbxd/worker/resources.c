@@ -146,3 +146,21 @@ resources_list(struct call *call)
 		    skip + LIST_PAGE);
 	return (0);
 }
+
+int
+resources_templates(struct call *call)
+{
+	struct result *r = call->res;
+
+	result_open(r, "resourceTemplates", '[');
+	result_open(r, NULL, '{');
+	result_str(r, "uriTemplate", PREFIX "{run_id}/{stream}");
+	result_str(r, "name", "run-output");
+	result_str(r, "title", "Output of a run");
+	result_str(r, "description", "What a run wrote; stream is stdout or "
+	    "stderr. A long one is paged: its last line says how to go on.");
+	result_str(r, "mimeType", "text/plain");
+	result_close(r, '}');
+	result_close(r, ']');
+	return (0);
+}

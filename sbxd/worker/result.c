@@ -199,7 +199,7 @@ result_verror(struct result *r, const char *code, const char *next,
 	len = strlen(text);
 	(void)sbx_mask(text, &len);
 	result_reset(r);
-	r->is_error = true;
+	r->kind = SBX_RESULT_ERROR;
 	result_str(r, "status", "error");
 	result_strn(r, "error", text, len);
 	result_str(r, "code", code);

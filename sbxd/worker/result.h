@@ -11,6 +11,7 @@
  */
 
 #include "common/base/base.h"
+#include "common/proto/proto.h"
 
 #include <stdarg.h>
 
@@ -19,7 +20,7 @@ struct result {
 	size_t replaced;	/* bytes that were not UTF-8 */
 	unsigned depth;
 	bool comma;		/* the next member needs one */
-	bool is_error;
+	enum sbx_result_kind kind;
 };
 
 /* An empty object, open.  Owned by the caller: result_clear(). */

@@ -6,9 +6,12 @@
 
 #include "common/base/limits.h"
 #include "common/base/log.h"
+#include "common/base/mask.h"
 #include "config.h"
 #include "sbxd/front/tools/tools.h"
 
+#include <json-c/json.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +22,29 @@ static const struct sbx_tool pseudo_tools[] = {
 	    .input_schema = "{\"type\":\"object\",\"properties\":{"
 		"\"uri\":{\"type\":\"string\",\"minLength\":1,"
 		"\"maxLength\":1024}},\"required\":[\"uri\"]}",
+	    .output_schema = "" },
+	{ .name = "resources/templates/list",
+	    .input_schema = "{\"type\":\"object\",\"properties\":{},"
+		"\"required\":[]}",
+	    .output_schema = "" },
+	{ .name = "prompts/list",
+	    .input_schema = "{\"type\":\"object\",\"properties\":{},"
+		"\"required\":[]}",
+	    .output_schema = "" },
+	{ .name = "prompts/get",
+	    .input_schema = "{\"type\":\"object\",\"properties\":{"
+		"\"name\":{\"type\":\"string\",\"maxLength\":64},"
+		"\"arguments\":{\"type\":\"object\",\"maxProperties\":16,"
+		"\"additionalProperties\":{\"type\":\"string\"}}},"
+		"\"required\":[\"name\"]}",
+	    .output_schema = "" },
+	{ .name = "completion/complete",
+	    .input_schema = "{\"type\":\"object\",\"properties\":{"
+		"\"ref\":{\"type\":\"object\",\"maxProperties\":4,"
+		"\"additionalProperties\":{\"type\":\"string\"}},"
+		"\"argument\":{\"type\":\"object\",\"maxProperties\":2,"
+		"\"additionalProperties\":{\"type\":\"string\"}}},"
+		"\"required\":[\"ref\",\"argument\"]}",
 	    .output_schema = "" },
 	{ .name = "resources/list",
 	    .input_schema = "{\"type\":\"object\",\"properties\":{"
@@ -34,6 +60,11 @@ static struct served {
 	struct args_schema *schema;
 	bool has_replaced;
 } served[] = {
+	{ "completion/complete", prompts_complete, NULL, NULL, false },
+	{ "prompts/get", prompts_get, NULL, NULL, false },
+	{ "prompts/list", prompts_list, NULL, NULL, false },
+	{ "resources/templates/list", resources_templates, NULL, NULL,
+	    false },
 	{ "copy_file", tool_copy_file, NULL, NULL, false },
 	{ "copy_project", tool_copy_project, NULL, NULL, false },
 	{ "read_output", tool_read_output, NULL, NULL, false },
@@ -138,6 +169,24 @@ call_progress(struct call *call, uint64_t total, const char *message)
 }
 
 int
+call_log(struct call *call, enum sbx_mcp_level level, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+	size_t len;
+
+	if (call->log_level == SBX_MCP_NONE || level < call->log_level)
+		return (0);
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap); /* cut is good enough */
+	va_end(ap);
+	len = strlen(text);
+	(void)sbx_mask(text, &len);
+	text[len] = '\0';
+	return (work_log(call->ask, level, text));
+}
+
+int
 call_refused(struct call *call, int error)
 {
 	const struct ask_refused *r = &call->ask->refused;
@@ -209,7 +258,7 @@ static int
 send_result(struct ask *ask, uint32_t id, const struct result *res)
 {
 	SBX_CLEANUP(fd) int fd = -1;
-	struct sbx_work_result m = { .is_error = res->is_error };
+	struct sbx_work_result m = { .kind = (uint8_t)res->kind };
 	int error;
 
 	error = sbx_memfd_sealed("result", res->text.data, res->text.len,
@@ -233,12 +282,17 @@ on_work_call(struct ask *ask)
 		.ask = ask, .res = &res, .started_ns = sbx_mono_ns(),
 		.exec_timeout_ms = m->exec_timeout_ms,
 		.want_progress = m->want_progress != 0,
+		.patient = m->patient != 0, .log_level = m->log_level,
+		.client_can = m->client_can,
 	};
 	int error = 0;
 
 	if (sbx_strlcpy(call.container, m->container,
 	    sizeof(call.container)) != 0)
 		return (SBX_E_DECODE);
+	/* the front composed it of clean JSON */
+	call.inputs = m->inputs[0] != '\0' ? json_tokener_parse(m->inputs) :
+	    NULL;
 	result_init(&res);
 	if (s == NULL) {
 		result_error(&res, "unknown_tool", NULL,
@@ -253,6 +307,7 @@ on_work_call(struct ask *ask)
 	if (error != SBX_E_CLOSED && send_result(ask, id, &res) != 0)
 		error = SBX_E_CLOSED;
 	result_clear(&res);
+	json_object_put(call.inputs);
 	return (error);
 }
 

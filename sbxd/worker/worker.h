@@ -28,6 +28,10 @@ struct call {
 	uint64_t started_ns;	/* monotonic */
 	uint64_t exec_timeout_ms;
 	bool want_progress;
+	bool patient;		/* nobody is kept waiting: it may last */
+	uint8_t log_level;	/* enum sbx_mcp_level, 0: none */
+	uint32_t client_can;	/* enum sbx_client_can */
+	struct json_object *inputs;	/* what the client answered, or NULL */
 	char container[65];	/* what the monitor bound the call to, or "" */
 	uint64_t progress;	/* last value sent: must grow */
 };
@@ -56,6 +60,10 @@ int tool_sandbox_fork(struct call *call);
 int tool_sandbox_drop_snapshot(struct call *call);
 int resources_read(struct call *call);
 int resources_list(struct call *call);
+int resources_templates(struct call *call);
+int prompts_list(struct call *call);
+int prompts_get(struct call *call);
+int prompts_complete(struct call *call);
 
 /* --- tool_snapshot.c ------------------------------------------------------ */
 /* The member `snapshots`.  As the asks of ask.h. */
@@ -73,6 +81,9 @@ uint32_t call_elapsed_ms(const struct call *call);
 uint32_t call_left_ms(const struct call *call);
 /* Tell the client, if it wants to know; message is cut to fit. */
 int call_progress(struct call *call, uint64_t total, const char *message);
+/* A message for the client's log, if it wants such. */
+int call_log(struct call *call, enum sbx_mcp_level level, const char *fmt, ...)
+    SBX_PRINTF(3, 4);
 /*
  * What an ask returned: a refusal becomes the error object and 0; anything
  * else negative is the channel's end and is returned as it is.

@@ -89,7 +89,7 @@ def main():
                    "with its own handle it may call", said)
             for what in ("made-up handle", "handle 0", "tool with a path"):
                 tap.ok(got.get(what, [""])[0] == "CALL_REFUSED" or
-                       got[what][1].get("is_error") == 1,
+                       got[what][1].get("kind") == 1,
                        f"{what}: refused", got.get(what))
             kind, data = got.get("made-up connection", ("", {}))
             tap.ok(kind == "FRONT_PRINCIPAL" and data["principal"] == 0,

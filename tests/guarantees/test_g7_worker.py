@@ -40,7 +40,7 @@ def serve(ch):
                 break
         out = ipc.memfd(json.dumps({"status": "ok", "said": said}).encode())
         try:
-            ch.send("WORK_RESULT", 0, [out], is_error=0)
+            ch.send("WORK_RESULT", 0, [out], kind=0)
         except ipc.Closed:
             os._exit(0)
 while True:

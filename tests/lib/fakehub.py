@@ -411,7 +411,7 @@ class Hub:
 
     def result(self, w, is_error=0, text=b'{"status":"ok"}'):
         fd = ipc.memfd(text)
-        w.send("WORK_RESULT", 0, [fd], is_error=is_error)
+        w.send("WORK_RESULT", 0, [fd], kind=is_error)
         os.close(fd)
         return self.outcome(w.number)
 

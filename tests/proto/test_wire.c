@@ -416,7 +416,7 @@ test_last_words(void)
 {
 	struct sbx_chan w, m;
 	struct sbx_sb_end end = { .count = 1 };
-	struct sbx_work_result res = { .is_error = 0 };
+	struct sbx_work_result res = { .kind = 0 };
 
 	chans(&w, &m);
 	(void)sbx_chan_send(&m, SBX_MSG_SB_END, 1, &end, NULL, 100);

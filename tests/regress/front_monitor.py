@@ -149,7 +149,7 @@ class Front:
         if not isinstance(data, (bytes, bytearray)):
             data = json.dumps(data).encode()
         fd = ipc.memfd(data, seal=seal)
-        self.mon.send("CALL_RESULT", 0, [fd], call=number, is_error=is_error)
+        self.mon.send("CALL_RESULT", 0, [fd], call=number, kind=is_error)
         os.close(fd)
 
     def alive(self):

@@ -334,6 +334,51 @@ for rev in LEGACY[1], MODERN:
     f.mon.send("CALL_REFUSED", call=m["call"], code="busy", reason="Full.",
                next="")
     t.ok(is_error(c.recv(), -32603, 24), rev + ": refused")
+    for method, params, result in (
+            ("resources/templates/list", {}, {"resourceTemplates": []}),
+            ("prompts/list", {}, {"prompts": [{"name": "p"}]}),
+            ("prompts/get", {"name": "p", "arguments": {"a": "b"}},
+             {"messages": [], "description": "d"}),
+            ("completion/complete",
+             {"ref": {"type": "ref/prompt", "name": "p"},
+              "argument": {"name": "a", "value": "b"}},
+             {"completion": {"values": ["c"]}})):
+        c.send(id=25, method=method, params=dict(meta, x="unknown", **params))
+        m = f.call()
+        t.ok(m["tool"] == method and json.loads(m.args) == params,
+             "%s: %s is a call with its params" % (rev, method), m.args)
+        f.result(m["call"], dict(result, evil=1))
+        r = c.recv()["result"]
+        t.ok({k: r.get(k) for k in result} == result and "evil" not in r,
+             "%s: %s is answered" % (rev, method), r)
+
+# --- messages for the client's log
+for rev, level, wanted in ((LEGACY[1], None, "info"),
+                           (LEGACY[1], "error", "error"),
+                           (MODERN, None, None), (MODERN, "debug", "debug")):
+    meta = dict(META) if rev == MODERN else {}
+    if rev == MODERN and level:
+        meta[P + "logLevel"] = level
+    elif level:
+        c.request("logging/setLevel", {"level": level})
+    c.send(id=26, method="tools/call", params={
+        "_meta": meta, "name": "sandbox_list_containers"})
+    m = f.call()
+    names = ["", "debug", "info", "notice", "warning", "error", "critical",
+             "alert", "emergency"]
+    least = names.index(wanted) if wanted else 0
+    t.ok(m["log_level"] == least, "%s %s: from %s on" % (rev, level, wanted), m)
+    for i in range(1, 9):
+        f.mon.send("CALL_LOG", call=m["call"], level=i, text="t\n%d" % i)
+    f.result(m["call"], {"status": "ok"})
+    seen = []
+    while "method" in (r := c.recv()):
+        seen.append(r["params"])
+    t.ok(seen == [{"level": names[i], "logger": "sbx", "data": "t\n%d" % i}
+                  for i in range(1, 9) if least and i >= least],
+         "%s: no other message comes" % rev, seen)
+f.mon.send("CALL_LOG", call=m["call"], level=8, text="late")
+t.ok("result" in c.request("ping"), "a message for an ended call is dropped")
 r = c.request("resources/read", {"uri": "x" * 1025})
 t.ok(is_error(r, -32602, c.last), "a long URI: -32602", r)
 

@@ -28,15 +28,14 @@ t.ok(bad_result(MODERN, "discover", r, True) is None, "discover", r)
 t.ok(r["result"]["supportedVersions"][0] == MODERN and
      set(LEGACY) < set(r["result"]["supportedVersions"]),
      "discover names the versions")
-t.ok(set(r["result"]["capabilities"]) == {"tools", "resources"},
+t.ok(set(r["result"]["capabilities"]) ==
+     {"tools", "resources", "prompts", "completions", "logging"},
      "discover declares what is there, and no more")
 t.ok(len(r["result"]["instructions"].encode()) <= 2048,
      "instructions are at most 2,048 bytes")
 r = c.modern("tools/list")
 t.ok(bad_result(MODERN, "tools", r, True) is None, "modern tools/list", r)
 modern_tools = r["result"]["tools"]
-r = c.modern("resources/templates/list")
-t.ok(bad_result(MODERN, "templates", r, True) is None, "modern templates", r)
 for name in ("ping", "initialize", "logging/setLevel", "resources/subscribe"):
     r = c.modern(name)
     t.ok(is_error(r, -32601, c.last), "modern: %s is not there" % name, r)
@@ -66,9 +65,6 @@ for version in LEGACY:
     r = c.request("tools/list")
     t.ok(bad_result(version, "tools", r) is None, version + " tools/list", r)
     t.ok(r["result"]["tools"] == modern_tools, "the same tools")
-    r = c.request("resources/templates/list")
-    t.ok(bad_result(version, "templates", r) is None, version + " templates",
-         r)
     t.ok(bad_result(version, "empty", c.request("ping")) is None,
          version + " ping")
     r = c.request("server/discover")
@@ -87,11 +83,21 @@ t.ok(is_error(r, -32602, c.last), "initialize without a version: -32602", r)
 r = c.modern("tools/list")
 t.ok(bad_result(MODERN, "tools", r, True) is None,
      "both eras on one connection", r)
-for method in ("tools/list", "resources/templates/list"):
-    r = c.request(method, {"cursor": "x"})
-    t.ok(is_error(r, -32602, c.last), method + ": no such cursor", r)
-r = c.request("resources/list", {"cursor": 1})
-t.ok(is_error(r, -32602, c.last), "resources/list: a cursor is a string", r)
+r = c.request("tools/list", {"cursor": "x"})
+t.ok(is_error(r, -32602, c.last), "tools/list: no such cursor", r)
+for method, params in (
+        ("resources/list", {"cursor": 1}), ("prompts/list", {"cursor": []}),
+        ("resources/read", {"uri": "x" * 1025}), ("prompts/get", {}),
+        ("prompts/get", {"name": "x", "arguments": []}),
+        ("completion/complete", {"ref": "x", "argument": {}}),
+        ("completion/complete", {"ref": {}}),
+        ("logging/setLevel", {"level": "loud"}), ("logging/setLevel", {}),
+        ("logging/setLevel", {"level": 7})):
+    r = c.request(method, params)
+    t.ok(is_error(r, -32602, c.last),
+         "%s %.30s: -32602" % (method, params), r)
+r = c.request("logging/setLevel", {"level": "error"})
+t.ok(r.get("result") == {}, "a level is set", r)
 r = c.request("resources/read", {})
 t.ok(is_error(r, -32602, c.last), "resources/read without uri: -32602", r)
 

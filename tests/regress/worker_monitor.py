@@ -233,7 +233,7 @@ class Monitor:
             assert c.encode() not in text, "raw line separator"
         assert all(b >= 0x20 for b in text), "raw control character"
         assert m.id == 7, "id of another call"
-        assert (r.get("status") == "error") == bool(m["is_error"])
+        assert (r.get("status") == "error") == (m["kind"] == 1)
         if tool in self.tools:
             schema = self.tools[tool]["output"]
             wrong = fits(r, schema)
@@ -241,7 +241,7 @@ class Monitor:
             if jsonschema is not None:
                 jsonschema.Draft202012Validator(schema).validate(r)
             self.checked += 1
-        return r, bool(m["is_error"])
+        return r, (m["kind"] == 1)
 
     def answer(self, m):
         self.asked.append(m.name)

@@ -219,7 +219,7 @@ test_result(void)
 		result_strn(&r, "x", big, 1u << 20);
 	free(big);
 	result_finish(&r, true);
-	ok(r.is_error && strstr(r.text.data, "result_too_large") != NULL &&
+	ok(r.kind == SBX_RESULT_ERROR && strstr(r.text.data, "result_too_large") != NULL &&
 	    sbx_json_scan(r.text.data, r.text.len, SBX_MAX_RESULT, 8, NULL) ==
 	    0, "too large a result is an error");
 	result_clear(&r);

@@ -1,0 +1,172 @@
+#include "sbxd/front/forward.h"
+
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "sbxd/front/calls.h"
+#include "sbxd/front/methods.h"
+#include "sbxd/front/reply.h"
+
+#include <json-c/json.h>
+#include <string.h>
+
+#define PARAMS_MAX 65536u	/* bytes of all that is passed on */
+#define TEXT_MAX 1026u		/* bytes of a string as JSON text */
+#define HOUR_MS 3600000u	/* what changes with the program only */
+
+static const struct forward rows[] = {
+	{ METHOD_RESOURCES_LIST, { { "cursor", 's' } },
+	    { "[resources", " nextCursor" }, .scope = "private" },
+	{ METHOD_RESOURCES_TEMPLATES, { { "cursor", 's' } },
+	    { "[resourceTemplates", " nextCursor" }, HOUR_MS, "public" },
+	/* a run may still write */
+	{ METHOD_RESOURCES_READ, { { "uri", 'S' } }, { "[contents" },
+	    .scope = "private", .resource = true },
+	{ METHOD_PROMPTS_LIST, { { "cursor", 's' } },
+	    { "[prompts", " nextCursor" }, HOUR_MS, "public" },
+	{ METHOD_PROMPTS_GET, { { "name", 'S' }, { "arguments", 'o' } },
+	    { "[messages", " description" } },
+	{ METHOD_COMPLETE, { { "ref", 'O' }, { "argument", 'O' } },
+	    { "{completion" } },
+};
+
+const struct forward *
+forward_row(enum method_id method)
+{
+	size_t i;
+
+	for (i = 0; i < SBX_NELEM(rows) - 1; i++)
+		if (rows[i].method == method)
+			break;
+	return (&rows[i]);
+}
+
+/* The value as text: arguments were cut out of what was parsed.  p NULL: it is
+ * not there. */
+static struct span
+param(const struct request *r, const char *name)
+{
+	struct json_object *v;
+	struct span s = { NULL, 0 };
+
+	if (r->params == NULL ||
+	    !json_object_object_get_ex(r->params, name, &v))
+		return (s);
+	if (strcmp(name, "arguments") == 0 && r->arguments.p != NULL)
+		return (r->arguments);
+	s.p = json_object_to_json_string_length(v, JSON_C_TO_STRING_PLAIN,
+	    &s.len);
+	return (s);
+}
+
+static bool
+fits(char kind, struct span v)
+{
+	bool must = kind == 'S' || kind == 'O';
+
+	if (v.p == NULL)
+		return (!must);
+	return (kind == 's' || kind == 'S' ? *v.p == '"' &&
+	    v.len <= TEXT_MAX : *v.p == '{');
+}
+
+void
+on_forward(struct request *r)
+{
+	const struct forward *row = forward_row(r->method);
+	SBX_CLEANUP_BUF struct sbx_buf b;
+	const char *name;
+	struct span v;
+	size_t i;
+
+	sbx_buf_init(&b, PARAMS_MAX);
+	(void)sbx_buf_str(&b, "{");
+	for (i = 0; i < SBX_NELEM(row->params); i++) {
+		if ((name = row->params[i].name) == NULL)
+			break;
+		v = param(r, name);
+		if (!fits(row->params[i].kind, v)) {
+			reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS,
+			    NULL, "Invalid params: %s must be %s", name,
+			    strchr("sS", row->params[i].kind) != NULL ?
+			    "a string of at most 1024 bytes" : "an object");
+			return;
+		}
+		if (v.p == NULL)
+			continue;
+		reply_name(&b, name);
+		(void)sbx_buf_add(&b, v.p, v.len);
+	}
+	if (sbx_buf_str(&b, "}") != 0)
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		    "Invalid params: more than %u bytes", PARAMS_MAX);
+	else
+		(void)calls_start(r, CALL_FORWARD, methods[r->method].name, "",
+		    (struct span){ b.data, b.len });
+}
+
+/* --- what the worker says --------------------------------------------------- */
+
+static bool
+member_is(char kind, struct span v)
+{
+	return (*v.p == (kind == ' ' ? '"' : kind));
+}
+
+/* Only the members that the protocol has are taken over. */
+void
+forward_result(const struct call *call, const char *text, size_t len)
+{
+	const struct forward *row = forward_row(call->method);
+	const char *m = row->members[0];
+	struct span v;
+	struct sbx_buf *b;
+	size_t i;
+
+	if (m != NULL && (!member_find(text, len, m + 1, &v) ||
+	    !member_is(*m, v))) {
+		log_warn("a worker's result has no %s", m + 1);
+		reply_error(call->to, call->rev, call->id, RPC_INTERNAL_ERROR,
+		    NULL, "The worker's result was not usable");
+		return;
+	}
+	if (row->granted != NULL)
+		row->granted(call);
+	b = reply_begin(call->to, call->rev, call->id);
+	if (row->scope != NULL)
+		reply_cache(b, call->rev, row->ttl_ms, row->scope);
+	for (i = 0; i < SBX_NELEM(row->members); i++) {
+		if ((m = row->members[i]) == NULL)
+			break;
+		if (!member_find(text, len, m + 1, &v) || !member_is(*m, v))
+			continue;
+		reply_name(b, m + 1);
+		(void)sbx_buf_add(b, v.p, v.len); /* the sink tells */
+	}
+	reply_end(call->to);
+}
+
+/* The error object as a JSON-RPC error, by its stable word. */
+void
+forward_error(const struct call *call, const char *text, size_t len)
+{
+	const struct forward *row = forward_row(call->method);
+	struct json_object *o, *v = NULL;
+	const char *word = "", *sentence = "The request could not be served";
+	int number = RPC_INTERNAL_ERROR;
+
+	o = len <= SBX_MAX_ENVELOPE ? json_tokener_parse(text) : NULL;
+	if (json_object_object_get_ex(o, "code", &v) &&
+	    json_object_is_type(v, json_type_string))
+		word = json_object_get_string(v);
+	if (json_object_object_get_ex(o, "error", &v) &&
+	    json_object_is_type(v, json_type_string))
+		sentence = json_object_get_string(v);
+	if (strcmp(word, "not_found") == 0 || strcmp(word, "unknown_run") == 0)
+		number = row->resource ? call->rev->code_no_resource :
+		    RPC_INVALID_PARAMS;
+	else if (strncmp(word, "bad_", 4) == 0)
+		number = RPC_INVALID_PARAMS;
+	reply_error(call->to, call->rev, call->id, number, NULL, "%s",
+	    sentence);
+	json_object_put(o);
+}
