@@ -16,6 +16,7 @@
 #define SBX_MAX_HTTP_SESSIONS 256
 #define SBX_MAX_HTTP_BODIES (256u << 20) /* bytes of all of them together */
 #define SBX_MAX_HTTP_STREAMS 768	/* answers under way or kept */
+#define SBX_MAX_HTTP_GETS 4	/* streams of GET in one session */
 #define SBX_HTTP_KEEP (1u << 20) /* bytes of one kept answer */
 #define SBX_MAX_CTL 8		/* connections of operators */
 #define SBX_MAX_CALLS 24	/* in flight, all principals */

@@ -78,7 +78,8 @@ http_respond(struct conn *c, int status, const char *type, const char *more,
 		(void)sbx_buf_printf(b, "Content-Length: %zu\r\n", len);
 	(void)sbx_buf_printf(b, "Cache-Control: no-store\r\n%s%s\r\n",
 	    c->http->head.close ? "Connection: close\r\n" : "", more);
-	(void)sbx_buf_add(b, body, len);
+	if (!c->http->bodiless)
+		(void)sbx_buf_add(b, body, len);
 	conn_sent(c);
 	http_answered(c);
 }
@@ -164,9 +165,9 @@ accepts(const struct sbx_http_head *h, const char *type)
 			comma = comma != NULL ? comma : end;
 			semi = memchr(p, ';', (size_t)(comma - p));
 			semi = semi != NULL ? semi : comma;
-			while (p < semi && *p == ' ')
+			while (p < semi && (*p == ' ' || *p == '\t'))
 				p++;
-			while (semi > p && semi[-1] == ' ')
+			while (semi > p && (semi[-1] == ' ' || semi[-1] == '\t'))
 				semi--;
 			t = (struct sbx_text){ p, (size_t)(semi - p) };
 			if (sbx_text_is_nocase(t, type) ||
@@ -198,11 +199,14 @@ refuse_route(struct conn *c)
 {
 	const struct sbx_http_head *h = &c->http->head;
 	char allow[64] = "Allow: ";
+	struct sbx_text asked = h->path;
 	bool path = false;
 
 	c->http->route = NULL;
+	if (asked.len > 1 && asked.p[asked.len - 1] == '/')
+		asked.len--;	/* people write /mcp/, too */
 	for (size_t i = 0; i < SBX_NELEM(routes); i++) {
-		if (!sbx_text_is(h->path, routes[i].path))
+		if (!sbx_text_is(asked, routes[i].path))
 			continue;
 		if (sbx_text_is(h->method, routes[i].method)) {
 			c->http->route = &routes[i];
@@ -214,7 +218,9 @@ refuse_route(struct conn *c)
 		path = true;
 	}
 	if (!path) {
-		http_refuse(c, 404, "Not found: MCP is at /mcp");
+		/* clients look for OAuth, and show what they are told */
+		http_refuse(c, 404, "Not found: MCP is at /mcp, for who shows "
+		    "a bearer token (sbx token add NAME); there is no OAuth");
 		return (true);
 	}
 	(void)snprintf(allow + strlen(allow), sizeof(allow) - strlen(allow),
@@ -310,6 +316,7 @@ take_head(struct conn *c)
 	r = sbx_http_head(p, n, &h->head, &used, &why);
 	if (r == SBX_E_AGAIN)
 		return (r);
+	h->bodiless = r == 0 && sbx_text_is(h->head.method, "HEAD");
 	if (r != 0) {
 		c->in_off = c->in.len;
 		h->head.close = true;
@@ -534,9 +541,10 @@ on_get(struct conn *c)
 	struct sbx_text last = sbx_http_header(&c->http->head, "last-event-id",
 	    NULL);
 	unsigned id = 0, seq = 0;
+	bool get = true;
 	char text[32] = "";
 	struct http_session *s;
-	struct stream *st;
+	struct stream *st = NULL;
 
 	if (!find_session(c, &s) || refuse_version(c))
 		return;
@@ -544,26 +552,24 @@ on_get(struct conn *c)
 		http_respond(c, 405, NULL, "Allow: POST\r\n", "", 0);
 		return;
 	}
-	if (last.p != NULL && last.len < sizeof(text)) {
-		memcpy(text, last.p, last.len);
-		if (!stream_event_id(text, &id, &seq) ||
-		    (st = stream_find(c->f, id, s)) == NULL) {
-			http_refuse(c, 404, "Nothing is kept of that event");
-			return;
-		}
+	if (last.p != NULL) {
+		memcpy(text, last.p, last.len < sizeof(text) ? last.len : 0);
+		if (stream_event_id(text, &get, &id, &seq))
+			st = stream_find(c->f, id, s);
+		else
+			get = false;
+	}
+	/* not 404, which would say that there is no such session */
+	if (st == NULL && !get)
+		http_refuse(c, 400, "Nothing is kept of that event");
+	else if (st != NULL)
 		stream_resume(st, c, seq);
-		return;
+	else if ((st = stream_of_get(c, s)) == NULL)
+		http_refuse(c, 503, "Too many answers are under way");
+	else {
+		stream_open(st);
+		stream_settle(st);
 	}
-	if (s->get != NULL) {
-		http_refuse(c, 409, "The session has a stream already");
-		return;
-	}
-	if ((st = answer_with(c, s)) == NULL)
-		return;
-	st->endless = true;
-	s->get = st;
-	stream_open(st);
-	stream_settle(st);
 }
 
 static void

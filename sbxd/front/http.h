@@ -34,6 +34,7 @@ struct http {			/* of a connection */
 	struct http_user *user;	/* borrowed; of the request */
 	struct stream *stream;	/* that answers on it; NULL */
 	bool closing;		/* when all is sent */
+	bool bodiless;		/* HEAD: the answer is without its body */
 };
 struct http *http_conn_new(void);
 
@@ -47,6 +48,7 @@ struct http_user {
 	bool asked, known;	/* known: principal says, 0 is nobody */
 	uint64_t principal;
 	unsigned refs;		/* sessions, streams and requests */
+	unsigned nsessions;
 	uint64_t used_ns;
 };
 /* By the request's Authorization; a reference for the caller in *ret_u.
@@ -67,11 +69,11 @@ struct http_session {
 	char id[HTTP_ID_HEX + 1];
 	struct client client;
 	struct http_user *user;	/* a reference */
-	struct stream *get;	/* of GET; NULL */
+	struct stream *get;	/* the newest of GET, open if one is; NULL */
 	bool pair;		/* 2024-11-05: GET answers everything */
 	uint64_t used_ns;
 };
-/* NULL: there are too many. */
+/* Ends one that is idle if there are too many.  NULL: none is. */
 struct http_session *http_session_new(struct front *f, struct http_user *u);
 /* NULL: there is none of that id that is this user's. */
 struct http_session *http_session_find(struct front *f, struct sbx_text id,
@@ -121,8 +123,12 @@ void stream_detach(struct stream *st);
 void stream_free(struct stream *st);
 /* Go on with an interrupted one on c.  after: the last event that came. */
 void stream_resume(struct stream *st, struct conn *c, unsigned after);
-/* "ID-SEQ", as events have it. */
-bool stream_event_id(const char *text, unsigned *ret_id, unsigned *ret_seq);
+/* "ID-SEQ" as events have it, "gID-SEQ" on a stream of GET. */
+bool stream_event_id(const char *text, bool *ret_get, unsigned *ret_id,
+    unsigned *ret_seq);
+/* A stream of GET for the request of c: the oldest of too many ends.  NULL:
+ * as stream_new(). */
+struct stream *stream_of_get(struct conn *c, struct http_session *s);
 struct stream *stream_find(struct front *f, uint32_t id,
     const struct http_session *s);
 void stream_sweep(struct front *f, uint64_t now_ns);

@@ -6,12 +6,37 @@
 
 #define IDLE_NS UINT64_C(3600000000000)	/* a session without requests */
 
+/*
+ * Clients leave sessions behind that they never end.  The one that goes is of
+ * who has most of them, so that nobody's are ended by another's greed; its
+ * client, should it come back, is told to begin anew.
+ */
+static bool
+end_idle(struct front *f)
+{
+	struct http_session *s, *idle = NULL;
+
+	for (s = f->sessions; s != NULL; s = s->next) {
+		if ((s->get != NULL && s->get->c != NULL) ||
+		    s->client.ncalls != 0)
+			continue;
+		if (idle == NULL || s->user->nsessions > idle->user->nsessions ||
+		    (s->user->nsessions == idle->user->nsessions &&
+		    s->used_ns < idle->used_ns))
+			idle = s;
+	}
+	if (idle == NULL)
+		return (false);
+	http_session_end(idle);
+	return (true);
+}
+
 struct http_session *
 http_session_new(struct front *f, struct http_user *u)
 {
 	struct http_session *s;
 
-	if (f->nsessions >= SBX_MAX_HTTP_SESSIONS)
+	if (f->nsessions >= SBX_MAX_HTTP_SESSIONS && !end_idle(f))
 		return (NULL);
 	s = sbx_xcalloc(1, sizeof(*s));
 	s->f = f;
@@ -19,6 +44,7 @@ http_session_new(struct front *f, struct http_user *u)
 	s->client.principal = u->principal;
 	s->user = u;
 	u->refs++;
+	u->nsessions++;
 	s->used_ns = sbx_mono_ns();
 	s->next = f->sessions;
 	f->sessions = s;
@@ -57,6 +83,7 @@ http_session_end(struct http_session *s)
 		p = &(*p)->next;
 	*p = s->next;
 	f->nsessions--;
+	s->user->nsessions--;
 	http_user_put(s->user);
 	free(s);
 }

@@ -85,7 +85,8 @@ send_event(struct stream *st, const char *json, size_t len)
 	sbx_buf_init(&b, SBX_FRONT_OUT_MAX);
 	st->seq++;
 	if (has_ids(st))
-		(void)sbx_buf_printf(&b, "id: %u-%u\n", st->id, st->seq);
+		(void)sbx_buf_printf(&b, "id: %s%u-%u\n", st->endless ? "g" :
+		    "", st->id, st->seq);
 	(void)sbx_buf_str(&b, "event: message\ndata: ");
 	(void)sbx_buf_add(&b, json, len);
 	if (sbx_buf_str(&b, "\n\n") == 0)
@@ -123,8 +124,8 @@ stream_open(struct stream *st)
 	 * older clients take an empty event for a broken message */
 	if (has_ids(st) && st->seq == 0 && st->kept == NULL && (revs[st->sink.client->rev].fields &
 	    REV_F_PRIMING)) {
-		(void)snprintf(more, sizeof(more), "id: %u-0\nretry: 1000\n"
-		    "data: \n\n", st->id);
+		(void)snprintf(more, sizeof(more), "id: %s%u-0\nretry: 1000\n"
+		    "data: \n\n", st->endless ? "g" : "", st->id);
 		stream_event(st, more, strlen(more));
 	}
 	arm(st, ALIVE_S * 1000);
@@ -263,6 +264,22 @@ stream_settle(struct stream *st)
 	sink_release(&st->sink);
 }
 
+/* One that its client still reads, before one that it may come back for. */
+static struct stream *
+newest_get(const struct http_session *s)
+{
+	struct stream *st, *kept = NULL;
+
+	for (st = s->f->streams; st != NULL; st = st->next) {
+		if (st->session != s || !st->endless)
+			continue;
+		if (st->c != NULL)
+			return (st);
+		kept = kept != NULL ? kept : st;
+	}
+	return (kept);
+}
+
 void
 stream_free(struct stream *st)
 {
@@ -277,7 +294,7 @@ stream_free(struct stream *st)
 	*p = st->next;
 	f->nstreams--;
 	if (st->session != NULL && st->session->get == st)
-		st->session->get = NULL;
+		st->session->get = newest_get(st->session);
 	while (st->kept != NULL)
 		forget_first(st);
 	event_free(st->timer);
@@ -286,7 +303,8 @@ stream_free(struct stream *st)
 	free(st);
 }
 
-/* Without a session nobody can come back for it. */
+/* Without a session nobody can come back for it.  One of GET is kept, too: a
+ * client whose network was gone goes on with it. */
 void
 stream_detach(struct stream *st)
 {
@@ -294,19 +312,51 @@ stream_detach(struct stream *st)
 	st->used_ns = sbx_mono_ns();
 	if (st->session != NULL && st->session->pair)
 		http_session_end(st->session);	/* and this stream */
-	else if (st->session == NULL || st->endless)
+	else if (st->session == NULL)
 		stream_free(st);
+	else if (st->endless)
+		st->session->get = newest_get(st->session);
+}
+
+/*
+ * A client that opens another has lost the one before, whether that was seen
+ * here or not.  That one is not ended at once: were it read after all, its
+ * client would open it again, and end this one, for ever.
+ */
+struct stream *
+stream_of_get(struct conn *c, struct http_session *s)
+{
+	struct stream *st, *oldest = NULL;
+	unsigned n = 0;
+
+	for (st = c->f->streams; st != NULL; st = st->next)
+		if (st->session == s && st->endless) {
+			oldest = st;
+			n++;
+		}
+	if (n >= SBX_MAX_HTTP_GETS)
+		stream_free(oldest);
+	st = stream_new(c, s, c->http->user);
+	if (st == NULL)
+		return (NULL);
+	st->endless = true;
+	s->get = st;
+	return (st);
 }
 
 /* --- again ------------------------------------------------------------------------ */
 
 bool
-stream_event_id(const char *text, unsigned *ret_id, unsigned *ret_seq)
+stream_event_id(const char *text, bool *ret_get, unsigned *ret_id,
+    unsigned *ret_seq)
 {
 	char id[16];
-	size_t n = strcspn(text, "-");
+	size_t n;
 	uint64_t a, b;
 
+	*ret_get = *text == 'g';
+	text += *ret_get;
+	n = strcspn(text, "-");
 	if (n >= sizeof(id) || text[n] == '\0')
 		return (false);
 	memcpy(id, text, n);
