@@ -41,7 +41,7 @@ forward_row(enum method_id method)
 }
 
 /* The value as text: arguments were cut out of what was parsed.  p NULL: it is
- * not there. */
+ * not there, or null. */
 static struct span
 param(const struct request *r, const char *name)
 {
@@ -52,7 +52,9 @@ param(const struct request *r, const char *name)
 	    !json_object_object_get_ex(r->params, name, &v))
 		return (s);
 	if (strcmp(name, "arguments") == 0 && r->arguments.p != NULL)
-		return (r->arguments);
+		return (r->arguments.p[0] != 'n' ? r->arguments : s);
+	if (v == NULL)
+		return (s);
 	s.p = json_object_to_json_string_length(v, JSON_C_TO_STRING_PLAIN,
 	    &s.len);
 	return (s);

@@ -105,8 +105,10 @@ tools_put(struct sbx_buf *b, uint32_t fields, uint8_t profile)
 static bool
 cursor_refused(struct request *r)
 {
+	struct json_object *v;
+
 	if (r->params == NULL ||
-	    !json_object_object_get_ex(r->params, "cursor", NULL))
+	    !json_object_object_get_ex(r->params, "cursor", &v) || v == NULL)
 		return (false);
 	reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 	    "Invalid cursor");
@@ -246,8 +248,8 @@ on_tools_call(struct request *r)
 		unknown_tool(r, name, len);
 		return;
 	}
-	if (r->arguments.p != NULL)
-		arguments = r->arguments;
+	if (r->arguments.p != NULL && r->arguments.p[0] != 'n')
+		arguments = r->arguments;	/* null: none */
 	if (arguments.p[0] != '{') {
 		reply_tool_error(r->to, r->rev, r->id, "error", "bad_argument",
 		    "Give the arguments by name, as one object.",

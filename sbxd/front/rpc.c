@@ -53,7 +53,7 @@ rpc_string(const struct request *r, const char *name, size_t *ret_len,
 	bool present;
 
 	present = r->params != NULL &&
-	    json_object_object_get_ex(r->params, name, &v);
+	    json_object_object_get_ex(r->params, name, &v) && v != NULL;
 	if (ret_bad != NULL)
 		*ret_bad = present &&
 		    !json_object_is_type(v, json_type_string);
@@ -243,7 +243,9 @@ handle(struct request *r, struct json_object *msg)
 		    "Invalid request: %s", wrong);
 		return;
 	}
+	/* some clients write null for what they leave out */
 	if (json_object_object_get_ex(msg, "params", &r->params) &&
+	    r->params != NULL &&
 	    !json_object_is_type(r->params, json_type_object)) {
 		if (r->id != NULL)
 			reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS,

@@ -159,11 +159,15 @@ for extra, mid, text in ((b'"id":5,"method":"ping"', 5, "no jsonrpc"),
     c.raw(b"{" + extra + b"}\n")
     r = c.recv()
     t.ok(is_error(r, -32600, mid), text + ": -32600 with its id", r)
-for params in (b"[1]", b'"x"', b"null"):
+for params in (b"[1]", b'"x"', b"7"):
     c.raw(b'{"jsonrpc":"2.0","id":9,"method":"ping","params":' + params +
           b"}\n")
     r = c.recv()
     t.ok(is_error(r, -32602, 9), "params %s: -32602" % params, r)
+
+c.raw(b'{"jsonrpc":"2.0","id":9,"method":"ping","params":null}\n')
+r = c.recv()
+t.ok(r["id"] == 9 and "result" in r, "params null: as if they were absent", r)
 
 # --- what is not answered
 for text in ('{"jsonrpc":"2.0","method":"no/such"}',
