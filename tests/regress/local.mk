@@ -131,7 +131,8 @@ EXTRA_DIST += tests/regress/test_image_import.py \
 	tests/regress/test_image_attack.py tests/lib/imgsrc.py
 
 # MCP over HTTP
-TESTS += tests/regress/test_http.py
-EXTRA_DIST += tests/regress/test_http.py
+TESTS += tests/regress/test_http.py tests/regress/test_quirks.py
+EXTRA_DIST += tests/regress/test_http.py tests/regress/test_quirks.py \
+	tests/lib/web.py
 TESTS += tests/regress/test_ends.py
 EXTRA_DIST += tests/regress/test_ends.py
