@@ -11,11 +11,11 @@
 #define SBX_MAX_PRINCIPALS 64
 #define SBX_MAX_TOKEN_NAME 58	/* "token:NAME" is a principal's, of 64 */
 #define SBX_MAX_CONNECTIONS 64	/* of one front, without stdio and HTTP */
-#define SBX_MAX_HTTP 640	/* HTTP connections of one front */
+#define SBX_MAX_HTTP 1024	/* HTTP connections of one front */
 #define SBX_MAX_HTTP_USERS 64	/* tokens in use at once */
-#define SBX_MAX_HTTP_SESSIONS 256
+#define SBX_MAX_HTTP_SESSIONS 1024
 #define SBX_MAX_HTTP_BODIES (256u << 20) /* bytes of all of them together */
-#define SBX_MAX_HTTP_STREAMS 768	/* answers under way or kept */
+#define SBX_MAX_HTTP_STREAMS 1280	/* answers under way or kept */
 #define SBX_MAX_HTTP_GETS 4	/* streams of GET in one session */
 #define SBX_HTTP_KEEP (1u << 20) /* bytes of one kept answer */
 #define SBX_MAX_CTL 8		/* connections of operators */
@@ -34,6 +34,7 @@
 #define SBX_MAX_REQUEST_ID 256	/* bytes of a string id or progress token */
 #define SBX_MAX_FRONT_CALLS 256	/* the front's own table, all connections */
 #define SBX_MAX_CONN_CALLS 64	/* of one connection, in that table */
+#define SBX_MAX_FRONT_LISTENS 1024 /* of subscriptions/listen, beside them */
 #define SBX_FRONT_OUT_MARK (1u << 20) /* unsent: requests are not read */
 #define SBX_FRONT_OUT_MAX (64u << 20) /* unsent: the connection is closed */
 #define SBX_MAX_COMMANDS (120u << 10) /* all commands/argv of one exec */

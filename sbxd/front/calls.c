@@ -19,7 +19,7 @@ calls_find(const struct front *f, uint32_t number)
 {
 	size_t i;
 
-	for (i = 0; i < SBX_MAX_FRONT_CALLS; i++)
+	for (i = 0; i < SBX_FRONT_CALLS; i++)
 		if (f->calls[i] != NULL && f->calls[i]->number == number)
 			return (f->calls[i]);
 	return (NULL);
@@ -31,7 +31,7 @@ calls_find_id(const struct front *f, const struct client *who, const char *id)
 	struct call *const *calls = f->calls;
 	size_t i;
 
-	for (i = 0; who->ncalls > 0 && i < SBX_MAX_FRONT_CALLS; i++)
+	for (i = 0; who->ncalls > 0 && i < SBX_FRONT_CALLS; i++)
 		if (calls[i] != NULL && calls[i]->to->client == who &&
 		    strcmp(calls[i]->id, id) == 0)
 			return (calls[i]);
@@ -43,10 +43,11 @@ calls_free(struct front *f, struct call *call)
 {
 	size_t i;
 
-	for (i = 0; i < SBX_MAX_FRONT_CALLS; i++)
+	for (i = 0; i < SBX_FRONT_CALLS; i++)
 		if (f->calls[i] == call)
 			f->calls[i] = NULL;
 	f->ncalls--;
+	f->nlistens -= call->kind == CALL_LISTEN;
 	call->to->client->ncalls--;
 	sink_release(call->to);		/* may be its end */
 	free(call->id);
@@ -68,7 +69,7 @@ calls_cancel_client(struct front *f, const struct client *who)
 {
 	size_t i;
 
-	for (i = 0; i < SBX_MAX_FRONT_CALLS; i++)
+	for (i = 0; i < SBX_FRONT_CALLS; i++)
 		if (f->calls[i] != NULL && f->calls[i]->to->client == who)
 			calls_cancel(f, f->calls[i]);
 }
@@ -78,9 +79,22 @@ calls_cancel_sink(struct front *f, const struct sink *to)
 {
 	size_t i;
 
-	for (i = 0; i < SBX_MAX_FRONT_CALLS; i++)
+	for (i = 0; i < SBX_FRONT_CALLS; i++)
 		if (f->calls[i] != NULL && f->calls[i]->to == to)
 			calls_cancel(f, f->calls[i]);
+}
+
+void
+calls_end_listen(struct front *f, const struct sink *to)
+{
+	size_t i;
+
+	for (i = 0; i < SBX_FRONT_CALLS; i++)
+		if (f->calls[i] != NULL && f->calls[i]->to == to &&
+		    f->calls[i]->kind == CALL_LISTEN) {
+			calls_free(f, f->calls[i]);
+			return;	/* the one request of the stream */
+		}
 }
 
 void
@@ -88,7 +102,7 @@ calls_drop_client(struct front *f, const struct client *who)
 {
 	size_t i;
 
-	for (i = 0; i < SBX_MAX_FRONT_CALLS; i++)
+	for (i = 0; i < SBX_FRONT_CALLS; i++)
 		if (f->calls[i] != NULL && f->calls[i]->to->client == who)
 			calls_free(f, f->calls[i]);
 }
@@ -125,6 +139,7 @@ call_new(const struct request *r, enum call_kind kind, char *token)
 		;	/* the caller saw that there is room */
 	f->calls[i] = call;
 	f->ncalls++;
+	f->nlistens += kind == CALL_LISTEN;
 	r->to->client->ncalls++;
 	sink_hold(r->to);
 	return (call);
@@ -145,6 +160,16 @@ refuse(struct sink *to, const struct rev *rev, const char *id,
 		    code, text);
 }
 
+static bool
+is_full(const struct request *r, enum call_kind kind)
+{
+	const struct front *f = r->f;
+
+	return (r->to->client->ncalls >= SBX_MAX_CONN_CALLS ||
+	    (kind == CALL_LISTEN ? f->nlistens >= SBX_MAX_FRONT_LISTENS :
+	    f->ncalls - f->nlistens >= SBX_MAX_FRONT_CALLS));
+}
+
 struct call *
 calls_start(const struct request *r, enum call_kind kind, const char *tool,
     const char *container, struct span arguments)
@@ -153,8 +178,7 @@ calls_start(const struct request *r, enum call_kind kind, const char *tool,
 	struct call *call;
 	char *token;
 
-	if (r->f->ncalls >= SBX_MAX_FRONT_CALLS ||
-	    r->to->client->ncalls >= SBX_MAX_CONN_CALLS) {
+	if (is_full(r, kind)) {
 		refuse(r->to, r->rev, r->id, kind, "busy", "Wait for the calls "
 		    "in flight to end.", "Too many requests are in flight.");
 		return (NULL);

@@ -37,6 +37,8 @@ void calls_free(struct front *f, struct call *call);
 void calls_cancel(struct front *f, struct call *call);
 void calls_cancel_client(struct front *f, const struct client *who);
 void calls_cancel_sink(struct front *f, const struct sink *to);
+/* A subscription, which no answer ends, goes with its connection. */
+void calls_end_listen(struct front *f, const struct sink *to);
 void calls_drop_client(struct front *f, const struct client *who);
 
 /*

@@ -323,6 +323,22 @@ conn_new_http(struct listener *l, int fd)
 	conn_arm(c);
 }
 
+/* HTTP only, where a client that finds its connection closed makes another.
+ * Nobody keeps others out by connections that ask for nothing. */
+void
+conn_make_room(struct listener *l)
+{
+	struct conn *c, *oldest = NULL;
+
+	for (c = l->f->conns; c != NULL; c = c->next)
+		if (c->from == l && c->http != NULL && c->state == CONN_OPEN &&
+		    c->http->state == HTTP_HEAD && conn_unsent(c) == 0 &&
+		    (oldest == NULL || c->line_ns < oldest->line_ns))
+			oldest = c;
+	if (oldest != NULL)
+		conn_end(oldest, "others wait for a connection");
+}
+
 struct conn *
 conn_new_stdio(struct front *f, int fd_in, int fd_out, uint64_t principal)
 {

@@ -53,6 +53,8 @@ struct conn {
 void conn_new_unix(struct listener *l, int fd);
 /* fd: owned.  Starts in CONN_OPEN; each request says who it is. */
 void conn_new_http(struct listener *l, int fd);
+/* All are taken: end the one that has been without a request for longest. */
+void conn_make_room(struct listener *l);
 /* Both owned.  Starts in CONN_OPEN. */
 struct conn *conn_new_stdio(struct front *f, int fd_in, int fd_out,
     uint64_t principal);

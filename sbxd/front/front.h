@@ -14,6 +14,10 @@ struct event;
 struct event_base;
 struct json_tokener;
 
+/* The table: streams of subscriptions, which are idle for hours, take nothing
+ * from what is worked on. */
+#define SBX_FRONT_CALLS (SBX_MAX_FRONT_CALLS + SBX_MAX_FRONT_LISTENS)
+
 enum listener_kind { LISTENER_UNIX, LISTENER_HTTP, LISTENER_MAX };
 
 struct listener {
@@ -46,8 +50,8 @@ struct front {
 	char http_hosts[256];		/* names of ours beside loopback */
 	char chunk[65536];		/* of input, used up at once */
 	/* calls in flight; calls.c */
-	struct call *calls[SBX_MAX_FRONT_CALLS];
-	unsigned ncalls;
+	struct call *calls[SBX_FRONT_CALLS];
+	unsigned ncalls, nlistens;	/* the latter among the former */
 	uint32_t last_call;
 	uint8_t profile;	/* which tools are listed: SBX_PROFILE_* */
 	int exit_code;

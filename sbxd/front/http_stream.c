@@ -316,6 +316,8 @@ stream_detach(struct stream *st)
 		stream_free(st);
 	else if (st->endless)
 		st->session->get = newest_get(st->session);
+	else
+		calls_end_listen(st->sink.f, &st->sink);	/* may free st */
 }
 
 /*

@@ -34,6 +34,7 @@ on_accept(int fd, short what, void *arg)
 		if (l->count >= l->max) {
 			/* the others wait; listen_freed() goes on */
 			tell_full(l);
+			conn_make_room(l);
 			(void)event_del(l->ev);
 			return;
 		}

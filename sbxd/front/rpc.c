@@ -116,6 +116,11 @@ choose_revision(struct request *r)
 		return (false);
 	}
 	r->rev = &revs[id];
+	if (r->to->batched && r->id != NULL) {
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_REQUEST, NULL,
+		    "Invalid request: %s has no batches", revs[id].name);
+		return (false);
+	}
 	r->can = 0;
 	r->log_level = SBX_MCP_NONE;
 	if (r->id != NULL &&

@@ -58,7 +58,7 @@ answer(struct front *f)
 	struct sbx_call_refused m = { .code = "busy", .reason = "r",
 		.next = "" };
 
-	for (size_t i = 0; i < SBX_MAX_FRONT_CALLS; i++) {
+	for (size_t i = 0; i < SBX_FRONT_CALLS; i++) {
 		if (f->calls[i] == NULL)
 			continue;
 		m.call = f->calls[i]->number;

@@ -47,10 +47,10 @@ static void
 answer(struct front *f, const uint8_t *data, size_t size)
 {
 	SBX_CLEANUP(fd) int fd = -1;
-	uint32_t numbers[SBX_MAX_FRONT_CALLS];
+	uint32_t numbers[SBX_FRONT_CALLS];
 	size_t i, n = 0;
 
-	for (i = 0; i < SBX_MAX_FRONT_CALLS; i++)
+	for (i = 0; i < SBX_FRONT_CALLS; i++)
 		if (f->calls[i] != NULL)
 			numbers[n++] = f->calls[i]->number;
 	if (n == 0 || sbx_memfd_sealed("result", data, size, &fd) != 0)
