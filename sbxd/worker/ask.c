@@ -194,6 +194,16 @@ list_next(struct ask *a, int error, uint32_t id, uint16_t item)
 	return (answer(a, error, item));
 }
 
+/* Ask; the answers come in the order of what was asked. */
+static int
+list_ask(struct ask *a, uint16_t type, const void *msg, uint32_t *ret_id)
+{
+	if (++a->chan.next_id == 0)
+		a->chan.next_id = 1;
+	*ret_id = a->chan.next_id;
+	return (sbx_chan_send(&a->chan, type, *ret_id, msg, NULL, ASK_MS));
+}
+
 /* What comes between the items and the end, if anybody wants it. */
 static int
 list_reaped(struct ask *a, void (*fn)(void *arg, const struct ask_reaped *r),
@@ -223,12 +233,16 @@ sb_list(struct ask *a, const char *container,
 	size_t n = 0, gone = 0;
 	int error;
 
-	/* The first answer comes by its id, the rest must have the same. */
 	*ret_n = 0;
 	if (a->broken)
 		return (SBX_E_STATE);
-	error = sbx_chan_call(&a->chan, SBX_MSG_SB_LIST, &m, NULL, ASK_MS);
-	id = error == 0 ? a->chan.in->hdr.id : 0;
+	error = list_ask(a, SBX_MSG_SB_LIST, &m, &id);
+	/* what a whole list goes on with is asked without waiting */
+	if (error == 0 && reaped != NULL)
+		error = list_ask(a, SBX_MSG_SNAP_LIST,
+		    &(struct sbx_snap_list){ 0 }, &a->snaps);
+	if (error == 0)
+		error = sbx_chan_recv(&a->chan, ASK_MS);
 	for (;;) {
 		if (error == 0 && gone < SBX_MAX_REAPED &&
 		    a->chan.in->hdr.id == id &&
@@ -244,7 +258,7 @@ sb_list(struct ask *a, const char *container,
 		if (error == SBX_E_NOENT)
 			break;
 		if (error != 0)
-			return (error);
+			return (reaped != NULL ? broken(a, error) : error);
 		if (n == SBX_MAX_SANDBOXES || gone > 0)
 			return (broken(a, SBX_E_LIMIT));
 		error = take_item(&a->chan.in->m.sb_item, &item);
@@ -440,9 +454,11 @@ snap_list(struct ask *a, void (*fn)(void *arg, const struct ask_snapshot *s),
 
 	if (a->broken)
 		return (SBX_E_STATE);
-	error = sbx_chan_call(&a->chan, SBX_MSG_SNAP_LIST,
-	    &(struct sbx_snap_list){ 0 }, NULL, ASK_MS);
-	id = error == 0 ? a->chan.in->hdr.id : 0;
+	id = a->snaps;
+	a->snaps = 0;
+	if (id == 0)
+		return (broken(a, SBX_E_STATE));
+	error = sbx_chan_recv(&a->chan, ASK_MS);
 	for (;;) {
 		error = list_next(a, error, id, SBX_MSG_SNAP_ITEM);
 		if (error == SBX_E_NOENT)

@@ -34,6 +34,7 @@ struct ask {
 	struct sbx_chan chan;
 	struct ask_refused refused;
 	bool broken;		/* the channel is out of step: end */
+	uint32_t snaps;		/* the SNAP_LIST that is not answered yet */
 };
 
 struct ask_created {
@@ -119,8 +120,8 @@ int sb_stop(struct ask *a, const char *container, bool force, char *ret_run);
  * Each sandbox to fn (arg first; the item is borrowed), in the monitor's
  * order, and their number to *ret_n.  More than its table holds is
  * SBX_E_LIMIT.  After them, to reaped (NULL: a whole list was not asked for),
- * those that were ended since the last whole list.  What was made of it is
- * void when this fails.
+ * those that were ended since the last whole list; snap_list() must follow.
+ * What was made of it is void when this fails.
  */
 int sb_list(struct ask *a, const char *container,
     void (*fn)(void *arg, const struct ask_item *item),
@@ -137,7 +138,8 @@ int sb_restore(struct ask *a, const struct sbx_sb_restore *m,
 int sb_fork(struct ask *a, const struct sbx_sb_fork *m,
     void (*fn)(void *arg, const struct ask_created *c), void *arg,
     size_t *ret_n);
-/* Each to fn; its container is of what it was taken, run is "". */
+/* Each to fn; its container is of what it was taken, run is "".  Asked for by
+ * a whole sb_list() before it, so that one wait does for both. */
 int snap_list(struct ask *a,
     void (*fn)(void *arg, const struct ask_snapshot *s), void *arg);
 /* ret_id: char[13], ret_name: char[65] */
