@@ -9,8 +9,10 @@
  *	0..5	bytes from that client: 0 to 3 HTTP, 4 Unix, 5 stdio
  *	c h	the client named by the next digit goes; closes its half
  *	s	it stops reading, or goes on
- *	r R	the oldest call's result, an error's result; n N: the newest's
- *	p f	progress of the oldest; a refusal, the text is its code
+ *	r R i	the oldest call's result, an error's, one that wants input
+ *	n	the newest call's result
+ *	p l f	progress of the oldest; a line for its client's log, with its
+ *		level first; a refusal, the text is its code
  *	P	progress of all;  F: a refusal of all
  *	d	the monitor knows no token from now on, or any
  *	t	answers that take their time become streams
@@ -52,7 +54,7 @@ struct known_call {
 };
 struct fake {			/* the monitor */
 	struct sbx_peer *peer;
-	struct known_call calls[SBX_MAX_FRONT_CALLS];
+	struct known_call calls[SBX_FRONT_CALLS];
 	size_t ncalls;
 	uint64_t last_principal;
 	bool nobody;
@@ -78,7 +80,7 @@ on_call(struct sbx_peer *p, struct sbx_in *in)
 	const struct sbx_call *m = &in->m.call;
 
 	(void)p;
-	if (fake.ncalls == SBX_MAX_FRONT_CALLS || m->principal == 0 ||
+	if (fake.ncalls == SBX_FRONT_CALLS || m->principal == 0 ||
 	    m->principal > fake.last_principal)
 		abort();
 	for (size_t i = 0; i < fake.ncalls; i++)
@@ -178,14 +180,14 @@ on_channel_end(struct sbx_peer *p, int error)
 }
 
 static void
-send_result(uint32_t call, bool is_error, const uint8_t *text, size_t len)
+send_result(uint32_t call, uint8_t kind, const uint8_t *text, size_t len)
 {
 	SBX_CLEANUP(fd) int fd = -1;
 
 	if (sbx_memfd_sealed("result", text, len, &fd) == 0)
 		(void)sbx_send_call_result(fake.peer, 0,
-		    &(struct sbx_call_result){ .call = call,
-		    .is_error = is_error }, &fd);
+		    &(struct sbx_call_result){ .call = call, .kind = kind },
+		    &fd);
 }
 
 static void
@@ -209,41 +211,55 @@ send_refusal(uint32_t call, const uint8_t *text, size_t len)
 }
 
 static void
+send_log(uint32_t call, const uint8_t *text, size_t len)
+{
+	char shown[256] = "";
+
+	if (len == 0)
+		return;
+	(void)sbx_send_call_log(fake.peer, 0, &(struct sbx_call_log){
+	    .call = call, .level = text[0] % SBX_MCP_MAX, .text = sbx_vis(shown,
+	    sizeof(shown), (const char *)text + 1, len - 1) }, NULL);
+}
+
+/* To one call, which then runs on unless it was answered. */
+static void
+answer(size_t i, uint8_t what, const uint8_t *text, size_t len)
+{
+	static const char kinds[] = "rRi";	/* enum sbx_result_kind */
+	uint32_t call = fake.calls[i].number;
+
+	if (what == 'p')
+		send_progress(call, len);
+	else if (what == 'l')
+		send_log(call, text, len);
+	else {
+		forget_call(i);
+		if (what == 'f')
+			send_refusal(call, text, len);
+		else
+			send_result(call, (uint8_t)(strchr(kinds, what) -
+			    kinds), text, len);
+	}
+}
+
+static void
 monitor_does(uint8_t what, const uint8_t *text, size_t len)
 {
-	size_t n = fake.ncalls, i;
-	uint32_t call;
-
 	if (what == 'd')
 		fake.nobody = !fake.nobody;
-	if (n == 0)
+	else if (what == 'F')
+		while (fake.ncalls > 0)
+			answer(0, 'f', text, len);
+	else if (fake.ncalls == 0)
 		return;
-	i = what == 'n' || what == 'N' ? n - 1 : 0;
-	call = fake.calls[i].number;
-	switch (what) {
-	case 'r': case 'R': case 'n': case 'N':
-		forget_call(i);
-		send_result(call, what == 'R' || what == 'N', text, len);
-		break;
-	case 'p':
-		send_progress(call, len);
-		break;
-	case 'P':
-		for (i = 0; i < n; i++)
-			send_progress(fake.calls[i].number, len);
-		break;
-	case 'f':
-		forget_call(0);
-		send_refusal(call, text, len);
-		break;
-	case 'F':
-		while (fake.ncalls > 0) {
-			call = fake.calls[0].number;
-			forget_call(0);
-			send_refusal(call, text, len);
-		}
-		break;
-	}
+	else if (what == 'P')
+		for (size_t i = 0; i < fake.ncalls; i++)
+			answer(i, 'p', text, len);
+	else if (what == 'n')
+		answer(fake.ncalls - 1, 'r', text, len);
+	else if (strchr("rRipfl", what) != NULL)
+		answer(0, what, text, len);
 }
 
 /* --- what comes out ----------------------------------------------------------- */
@@ -535,7 +551,8 @@ begin(void)
 		ends[i].fd = -1;
 }
 
-/* Every connection ends, all that waits expires: nothing may be left. */
+/* Every connection ends, what still runs is answered, all that waits expires:
+ * nothing may be left. */
 static void
 end(void)
 {
@@ -543,6 +560,8 @@ end(void)
 		hang_up(i);
 	for (int i = 0; i < ROUNDS && front.conns != NULL; i++)
 		turn();
+	monitor_does('F', (const uint8_t *)"", 0);
+	turn();
 	expire();
 	turn();
 	if (front.conns != NULL || front.ncalls != 0 || front.nstreams != 0 ||
