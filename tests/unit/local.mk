@@ -67,3 +67,12 @@ TESTS += test_http
 test_http_SOURCES = tests/unit/test_http.c tests/tap.h
 test_http_CPPFLAGS = $(AM_CPPFLAGS)
 test_http_LDADD = libsbx.a
+
+# what the egress proxy decides by
+check_PROGRAMS += test_egress
+TESTS += test_egress
+test_egress_SOURCES = tests/unit/test_egress.c tests/tap.h \
+	sbx-proxy/addr.c sbx-proxy/addr.h sbx-proxy/hello.c sbx-proxy/hello.h \
+	sbx-proxy/host.c sbx-proxy/host.h sbx-proxy/push.c sbx-proxy/push.h
+test_egress_CPPFLAGS = $(AM_CPPFLAGS)
+test_egress_LDADD = libsbx.a

@@ -1,0 +1,210 @@
+#include "sbx-proxy/push.h"
+
+#include "common/base/base.h"
+
+#include <string.h>
+
+enum { PKT_MAX = 65520, PKT_HEADER = 4 };
+enum pkt_kind { PKT_DATA, PKT_FLUSH };
+
+struct pkt {
+	enum pkt_kind kind;
+	const char *p;
+	size_t n;		/* without a newline at its end */
+};
+
+/* Both cases of letters are written by some git. */
+static int
+hex(char ch)
+{
+	const char *digits = "0123456789abcdef", *p;
+
+	if (ch >= 'A' && ch <= 'F')
+		ch += 'a' - 'A';
+	p = ch == '\0' ? NULL : strchr(digits, ch);
+	return (p == NULL ? -1 : (int)(p - digits));
+}
+
+/* 0, SBX_E_AGAIN, SBX_E_SYNTAX; *p and *n move past it. */
+static int
+pkt_next(const char **p, size_t *n, struct pkt *ret_pkt)
+{
+	size_t len = 0, i;
+	int v;
+
+	for (i = 0; i < PKT_HEADER; i++) {
+		if (i == *n)
+			return (SBX_E_AGAIN);
+		if ((v = hex((*p)[i])) < 0)
+			return (SBX_E_SYNTAX);
+		len = len << 4 | (size_t)v;
+	}
+	/* 1 to 3 are of protocol 2, which pushes do not speak */
+	if (len > PKT_MAX || (len > 0 && len < PKT_HEADER))
+		return (SBX_E_SYNTAX);
+	if (len > *n)
+		return (SBX_E_AGAIN);
+	ret_pkt->kind = len == 0 ? PKT_FLUSH : PKT_DATA;
+	ret_pkt->p = *p + PKT_HEADER;
+	ret_pkt->n = len == 0 ? 0 : len - PKT_HEADER;
+	if (ret_pkt->n > 0 && ret_pkt->p[ret_pkt->n - 1] == '\n')
+		ret_pkt->n--;
+	len = len == 0 ? PKT_HEADER : len;
+	*p += len;
+	*n -= len;
+	return (0);
+}
+
+/* An object id of 40 or 64 lower-case digits at the beginning of s, and what
+ * ends it.  0: it is none. */
+static size_t
+oid_len(const char *s, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n && i < PUSH_OID_MAX; i++)
+		if (strchr("0123456789abcdef", s[i]) == NULL || s[i] == '\0')
+			break;
+	return (i == 40 || i == 64 ? i : 0);
+}
+
+static bool
+is(const char *s, size_t n, const char *text)
+{
+	return (strlen(text) == n && memcmp(s, text, n) == 0);
+}
+
+bool
+push_ref_is_good(const char *ref)
+{
+	static const char *const below[] = { "refs/heads/", "refs/tags/" };
+	const char *p = NULL, *end;
+	size_t i;
+
+	for (i = 0; i < SBX_NELEM(below); i++)
+		if (strncmp(ref, below[i], strlen(below[i])) == 0)
+			p = ref + strlen(below[i]);
+	if (p == NULL || strlen(ref) > PUSH_REF_MAX)
+		return (false);
+	for (i = 0; p[i] != '\0'; i++)
+		if ((unsigned char)p[i] <= ' ' || p[i] == 0x7f ||
+		    strchr("~^:?*[\\", p[i]) != NULL)
+			return (false);
+	if (strstr(p, "..") != NULL || strstr(p, "@{") != NULL)
+		return (false);
+	for (;; p = end + 1) {		/* each component */
+		end = p + strcspn(p, "/");
+		if (end == p || *p == '.' || end[-1] == '.' ||
+		    (end - p >= 5 && memcmp(end - 5, ".lock", 5) == 0))
+			return (false);
+		if (*end == '\0')
+			return (true);
+	}
+}
+
+/* Does the list of capabilities, split by blanks, have that one? */
+static bool
+has_capability(const char *caps, size_t n, const char *name)
+{
+	size_t len;
+
+	for (; n > 0; caps += len + 1, n -= len + 1) {
+		const char *end = memchr(caps, ' ', n);
+
+		len = end == NULL ? n : (size_t)(end - caps);
+		if (is(caps, len, name))
+			return (true);
+		if (len == n)
+			break;
+	}
+	return (false);
+}
+
+/* "OLD NEW REF": NULL, or why it is not what was granted.  The caller saw
+ * that both ids are ids. */
+static const char *
+judge_command(const char *s, size_t n, size_t id, const struct push_grant *g)
+{
+	static const char zeros[PUSH_OID_MAX + 1] =
+	    "0000000000000000000000000000000000000000000000000000000000000000";
+	const char *new = s + id + 1, *ref = new + id + 1;
+
+	if (memcmp(new, zeros, id) == 0)
+		return ("it deletes a ref");
+	if (!is(ref, n - 2 * id - 2, g->ref))
+		return ("it changes another ref than the granted one");
+	if (!is(new, id, g->new_id))
+		return ("it pushes another commit than the granted one");
+	if (!g->force && !is(s, id, g->old_id))
+		return ("the ref is not where it was when this was granted");
+	return (NULL);
+}
+
+/* The state of one request's head. */
+struct head {
+	unsigned commands;
+	bool options;		/* push options follow the commands */
+	const char *why;	/* the first thing that was not granted */
+};
+
+/* false: it does not parse. */
+static bool
+command(struct head *h, const struct pkt *pkt, const struct push_grant *g)
+{
+	const char *nul = memchr(pkt->p, '\0', pkt->n), *why;
+	size_t n = nul == NULL ? pkt->n : (size_t)(nul - pkt->p), id;
+
+	if (n > 8 && memcmp(pkt->p, "shallow ", 8) == 0)
+		return (nul == NULL && h->commands == 0 &&
+		    oid_len(pkt->p + 8, n - 8) == n - 8);
+	if (nul != NULL && h->commands > 0)
+		return (false);		/* only the first has capabilities */
+	id = oid_len(pkt->p, n);
+	if (id == 0 || n < 2 * id + 3 || pkt->p[id] != ' ' ||
+	    oid_len(pkt->p + id + 1, n - id - 1) != id ||
+	    pkt->p[2 * id + 1] != ' ')
+		return (false);		/* push-cert, too */
+	if (nul != NULL)
+		h->options = has_capability(nul + 1, pkt->n - n - 1,
+		    "push-options");
+	why = judge_command(pkt->p, n, id, g);
+	if (++h->commands > 1)
+		why = "it changes more than one ref";
+	if (h->why == NULL)
+		h->why = why;
+	return (true);
+}
+
+int
+push_judge(const char *p, size_t n, const struct push_grant *grant,
+    size_t *ret_used, const char **ret_why)
+{
+	struct head h = { 0, false, NULL };
+	const char *begin = p;
+	struct pkt pkt;
+	bool commands = true;
+	int r;
+
+	*ret_why = "its reference update request does not parse";
+	while ((r = pkt_next(&p, &n, &pkt)) == 0) {
+		if (pkt.kind == PKT_FLUSH) {
+			if (!commands || !h.options)
+				break;
+			commands = false;	/* one more list: options */
+		} else if (commands && !command(&h, &pkt, grant))
+			return (SBX_E_SYNTAX);
+	}
+	if (r == SBX_E_AGAIN && (size_t)(p - begin) + n >= PUSH_HEAD_MAX) {
+		*ret_why = "its reference update request is too long";
+		return (SBX_E_SYNTAX);
+	}
+	if (r != 0)
+		return (r);
+	*ret_used = (size_t)(p - begin);
+	if (h.commands == 0)
+		h.why = "it changes nothing";
+	if (h.why == NULL)
+		return (0);
+	*ret_why = h.why;
+	return (SBX_E_POLICY);
+}

@@ -1,0 +1,39 @@
+#ifndef SBX_PROXY_PUSH_H
+#define SBX_PROXY_PUSH_H
+
+/*
+ * The head of a git-receive-pack request: what it wants to change, before a
+ * byte of it goes upstream.  Judged against the one change that was granted.
+ * Source: gitprotocol-common(5), gitprotocol-pack(5) (reference update
+ * request), git-check-ref-format(1).
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define PUSH_OID_MAX 64u	/* hexadecimal digits: SHA-1 40, SHA-256 64 */
+#define PUSH_REF_MAX 255u	/* bytes of a ref's name */
+#define PUSH_HEAD_MAX 131072u	/* bytes of all that stands before the pack */
+
+struct push_grant {
+	char ref[PUSH_REF_MAX + 1];	/* "refs/heads/NAME" */
+	char new_id[PUSH_OID_MAX + 1];
+	char old_id[PUSH_OID_MAX + 1];	/* of the ref as the judge saw it; all
+					 * zeros: it is new */
+	bool force;			/* any old id will do */
+};
+
+/*
+ * The n bytes at p are the beginning of the request's body.  *ret_used: the
+ * bytes of commands and push options; a pack, or nothing, follows.
+ * 0: exactly the one granted change; SBX_E_AGAIN: more bytes are needed;
+ * SBX_E_POLICY: it reads well but is not what was granted; SBX_E_SYNTAX.
+ * *ret_why says what, for a human, and is valid in both cases.
+ */
+int push_judge(const char *p, size_t n, const struct push_grant *grant,
+    size_t *ret_used, const char **ret_why);
+
+/* Is it a ref that git takes, below refs/heads/ or refs/tags/, in full? */
+bool push_ref_is_good(const char *ref);
+
+#endif
