@@ -72,7 +72,9 @@ test_http_LDADD = libsbx.a
 check_PROGRAMS += test_egress
 TESTS += test_egress
 test_egress_SOURCES = tests/unit/test_egress.c tests/tap.h \
-	sbx-proxy/addr.c sbx-proxy/addr.h sbx-proxy/hello.c sbx-proxy/hello.h \
+	sbx-proxy/addr.c sbx-proxy/addr.h sbx-proxy/gate.c sbx-proxy/gate.h \
+	sbx-proxy/hello.c sbx-proxy/hello.h sbx-proxy/policy.c \
+	sbx-proxy/policy.h \
 	sbx-proxy/host.c sbx-proxy/host.h sbx-proxy/push.c sbx-proxy/push.h
 test_egress_CPPFLAGS = $(AM_CPPFLAGS)
 test_egress_LDADD = libsbx.a

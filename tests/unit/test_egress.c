@@ -1,8 +1,10 @@
 /* What the egress proxy decides by: addresses, names, the TLS client's name,
  * and what a push changes. */
 #include "sbx-proxy/addr.h"
+#include "sbx-proxy/gate.h"
 #include "sbx-proxy/hello.h"
 #include "sbx-proxy/host.h"
+#include "sbx-proxy/policy.h"
 #include "sbx-proxy/push.h"
 #include "tests/tap.h"
 
@@ -511,6 +513,222 @@ test_refs(void)
 		    "no ref");
 }
 
+/* --- policy ------------------------------------------------------------------------- */
+
+static const struct {
+	const char *url;	/* scheme://host:port */
+	int how;		/* enum policy_how, or one of the codes */
+} urls[] = {
+#define HOST_NO (-1)
+#define PORT_NO (-2)
+	{ "https://github.com:443", POLICY_GITHUB },
+	{ "https://api.github.com:443", POLICY_GITHUB },
+	{ "https://raw.githubusercontent.com:443", POLICY_GITHUB },
+	{ "https://any.npmjs.org:443", POLICY_REGISTRY },
+	{ "https://npmjs.org:443", POLICY_REGISTRY },
+	{ "https://pypi.org:443", POLICY_REGISTRY },
+	{ "https://test.pypi.org:443", HOST_NO },
+	{ "http://github.com:80", PORT_NO },
+	{ "https://github.com:22", PORT_NO },
+	{ "https://github.com:80", PORT_NO },
+	{ "https://evil-github.com:443", HOST_NO },
+	{ "https://github.com.evil.example:443", HOST_NO },
+	{ "https://githubxcom:443", HOST_NO },
+	{ "https://com:443", HOST_NO },
+	/* the operator's, below */
+	{ "https://mirror.example:443", POLICY_TUNNEL },
+	{ "http://mirror.example:80", POLICY_TUNNEL },
+	{ "https://a.mirror.example:443", HOST_NO },
+	{ "https://x.wide.example:8443", POLICY_INTERCEPT },
+	{ "https://x.wide.example:443", PORT_NO },
+	{ "http://x.wide.example:8443", POLICY_INTERCEPT },
+	{ "https://inner.wide.example:8443", POLICY_INTERCEPT },
+	{ "https://inner.wide.example:443", POLICY_INTERCEPT },
+	{ "https://uploads.github.com:8443", POLICY_GITHUB },
+	{ "https://192.0.2.7:443", POLICY_TUNNEL },
+	{ "https://192.0.2.8:443", HOST_NO },
+	{ "https://[2001:db8::7]:443", POLICY_TUNNEL },
+	{ "http://plain.example:80", POLICY_TUNNEL },
+	{ "https://plain.example:443", PORT_NO },
+};
+static const struct {
+	const char *entry;
+	enum policy_how how;
+} entries[] = {
+	{ "mirror.example", POLICY_TUNNEL },
+	{ ".wide.example:8443", POLICY_INTERCEPT },
+	{ "inner.wide.example", POLICY_TUNNEL },
+	/* cannot lead what is built in past its gate */
+	{ "uploads.github.com:8443", POLICY_TUNNEL },
+	{ "any.npmjs.org", POLICY_TUNNEL },
+	{ "192.0.2.7", POLICY_TUNNEL }, { "[2001:db8::7]", POLICY_TUNNEL },
+	{ "http://Plain.Example.", POLICY_TUNNEL },
+};
+
+/* what policy_decide() says of it, as in `urls` */
+static int
+decide(const struct policy *p, const char *url, struct verdict *v)
+{
+	const char *text = strstr(url, "://") + 3;
+	struct host h;
+	uint16_t port;
+
+	if (host_port_read((struct sbx_text){ text, strlen(text) }, 0, &h,
+	    &port) != 0)
+		return (-100);
+	policy_decide(p, url[4] == 's' ? POLICY_HTTPS : POLICY_HTTP, &h, port,
+	    v);
+	if (v->allowed)
+		return ((int)v->how);
+	return (strcmp(v->code, "host_not_allowed") == 0 ? HOST_NO : PORT_NO);
+}
+
+static void
+test_policy(void)
+{
+	static const char *const bad[] = { "", ".", "*.example", "a b",
+		"ftp://a", "a:0", "a:x", ".1.2.3.4", "https://", "a/b",
+		".[::1]", "127.1", "a..b", "*:80", "http://*." };
+	struct sbx_err err;
+	struct verdict v;
+	struct policy p;
+	size_t i;
+	int r;
+
+	policy_init(&p);
+	for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
+		ok(policy_add(&p, entries[i].entry, entries[i].how, false,
+		    &err) == 0, "\"%s\" is an entry", entries[i].entry);
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ok(policy_add(&p, bad[i], POLICY_TUNNEL, true, &err) ==
+		    SBX_E_SYNTAX, "\"%s\" is none", bad[i]);
+	ok(policy_add(&p, "*", POLICY_TUNNEL, false, &err) == SBX_E_SYNTAX,
+	    "* needs its own word: %s", err.msg);
+	for (i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+		r = decide(&p, urls[i].url, &v);
+		ok(r == urls[i].how, "%s is %d (%d: %s)", urls[i].url,
+		    urls[i].how, r, v.reason);
+		if (v.allowed)
+			continue;
+		/* the mend does what it says */
+		struct policy q;
+
+		policy_init(&q);
+		ok(strncmp(v.mend, "allow_host ", 11) == 0 &&
+		    policy_add(&q, v.mend + 11, POLICY_TUNNEL, false, &err) ==
+		    0 && decide(&q, urls[i].url, &v) >= 0,
+		    "%s mends it", v.mend);
+		policy_clear(&q);
+	}
+	ok(policy_add(&p, "*", POLICY_TUNNEL, true, &err) == 0, "* with it");
+	ok(decide(&p, "https://any.example:443", &v) == POLICY_TUNNEL,
+	    "then any name goes");
+	ok(decide(&p, "https://any.example:22", &v) == HOST_NO,
+	    "on the usual ports");
+	ok(decide(&p, "https://8.8.8.8:443", &v) == HOST_NO, "no address");
+	ok(decide(&p, "https://api.github.com:443", &v) == POLICY_GITHUB,
+	    "and GitHub is led as before");
+	policy_clear(&p);
+	ok(decide(&p, "https://github.com:443", &v) == HOST_NO,
+	    "an empty policy allows nothing");
+}
+
+/* --- GitHub's gate -------------------------------------------------------------------- */
+
+static const struct {
+	const char *host, *line;
+	enum gate_class class;
+} requests[] = {
+#define GH "github.com"
+#define API "api.github.com"
+	{ GH, "GET /o/r.git/info/refs?service=git-upload-pack",
+	    GATE_GIT_READ },
+	{ GH, "GET /O/R/info/refs?service=git-upload-pack", GATE_GIT_READ },
+	{ GH, "POST /o/r/git-upload-pack", GATE_GIT_READ },
+	{ GH, "GET /o/r/info/refs?service=git-receive-pack", GATE_GIT_WRITE },
+	{ GH, "POST /o/r.git/git-receive-pack", GATE_GIT_WRITE },
+	{ GH, "GET /o/r/info/refs", GATE_DENIED },
+	{ GH, "GET /o/r/info/refs?service=x", GATE_DENIED },
+	{ GH, "GET /o/r/info/refs?service=git-upload-pack&service="
+	    "git-receive-pack", GATE_DENIED },
+	{ GH, "GET /o/r/info/refs?Service=git-upload-pack", GATE_DENIED },
+	{ GH, "GET /o/r/info/refs?service=git-upload-pack&a=b", GATE_DENIED },
+	{ GH, "GET /o/r/info/refs?service=git%2dupload-pack", GATE_DENIED },
+	{ GH, "POST /o/r/git-receive-pack?service=git-upload-pack",
+	    GATE_DENIED },
+	{ GH, "POST /o/r/git-receive-pack?", GATE_DENIED },
+	{ GH, "POST /o/r/git-receive-pack/", GATE_DENIED },
+	{ GH, "POST /o/r/git-receive%2dpack", GATE_DENIED },
+	{ GH, "POST /o//r/git-receive-pack", GATE_DENIED },
+	{ GH, "POST //o/r/git-receive-pack", GATE_DENIED },
+	{ GH, "POST /o/r/./git-receive-pack", GATE_DENIED },
+	{ GH, "POST /o/r/../r/git-receive-pack", GATE_DENIED },
+	{ GH, "POST /o/r/GIT-RECEIVE-PACK", GATE_DENIED },
+	{ GH, "POST /x/o/r/git-receive-pack", GATE_DENIED },
+	{ GH, "POST /o/r/git-upload-pack;x", GATE_DENIED },
+	{ GH, "PUT /o/r/git-upload-pack", GATE_DENIED },
+	{ GH, "GET /o/r/git-upload-pack", GATE_DENIED },
+	{ GH, "get /o/r/archive/v1.tar.gz", GATE_DENIED },
+	{ GH, "POST /o_x/r/git-upload-pack", GATE_DENIED },
+	{ GH, "POST /o/r.git/info/lfs/objects/batch", GATE_DENIED },
+	{ GH, "POST /login/oauth/access_token", GATE_DENIED },
+	{ GH, "GET /", GATE_DENIED }, { GH, "GET /o/r", GATE_DENIED },
+	{ GH, "GET /o/r/releases/download/v1.0/x.tar.gz", GATE_ASSET },
+	{ GH, "HEAD /o/r/archive/refs/heads/main.zip", GATE_ASSET },
+	{ GH, "GET /o/r/archive", GATE_DENIED },
+	{ GH, "GET /o/r/archive/", GATE_DENIED },
+	{ GH, "POST /o/r/archive/x", GATE_DENIED },
+	{ "codeload.github.com", "GET /o/r/zip/refs/heads/x", GATE_ASSET },
+	{ "raw.githubusercontent.com", "GET /o/r/main/a.py?token=x",
+	    GATE_ASSET },
+	{ "objects.githubusercontent.com", "GET /x/1/2?X-Amz=1", GATE_ASSET },
+	{ "gist.githubusercontent.com", "GET /o/1/raw", GATE_DENIED },
+	{ "gist.github.com", "GET /o/1", GATE_DENIED },
+	{ "uploads.github.com", "POST /repos/o/r/releases/1/assets",
+	    GATE_DENIED },
+	{ API, "GET /repos/o/r", GATE_API_READ },
+	{ API, "GET /repos/o/r/issues?state=open", GATE_API_READ },
+	{ API, "POST /repos/o/r/issues", GATE_API_WRITE },
+	{ API, "DELETE /repos/o/r/git/refs/heads/x", GATE_API_WRITE },
+	{ API, "DELETE /repos/o/r", GATE_DENIED },
+	{ API, "POST /graphql", GATE_GRAPHQL },
+	{ API, "GET /graphql?query=x", GATE_DENIED },
+	{ API, "GET /user", GATE_DENIED }, { API, "POST /gists", GATE_DENIED },
+	{ API, "GET /repos/o/..", GATE_DENIED },
+	{ API, "POST /repos/o/r%2f../x/issues", GATE_DENIED },
+};
+
+static void
+test_gate(void)
+{
+	struct sbx_http_head h;
+	struct host host;
+	char text[512];
+	struct gate g;
+	const char *why;
+	size_t i, used;
+
+	for (i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+		(void)snprintf(text, sizeof(text), "%s HTTP/1.1\r\nHost: %s"
+		    "\r\n\r\n", requests[i].line, requests[i].host);
+		(void)host_read((struct sbx_text){ requests[i].host,
+		    strlen(requests[i].host) }, &host);
+		if (sbx_http_head(text, strlen(text), &h, &used, &why) != 0) {
+			ok(requests[i].class == GATE_DENIED, "%s: %s",
+			    requests[i].line, why);
+			continue;
+		}
+		gate_classify(&host, &h, &g);
+		ok(g.class == requests[i].class && (g.class == GATE_DENIED) ==
+		    (g.why != NULL), "%s %s is %s (%s)", requests[i].host,
+		    requests[i].line, gate_name(requests[i].class),
+		    gate_name(g.class));
+		if (g.class == GATE_GIT_WRITE || g.class == GATE_API_WRITE)
+			ok(strcmp(g.owner, "o") == 0 && strcmp(g.repo, "r") ==
+			    0, "of o/r (%s/%s)", g.owner, g.repo);
+	}
+}
+
 int
 main(void)
 {
@@ -520,5 +738,7 @@ main(void)
 	test_hello();
 	test_push();
 	test_refs();
+	test_policy();
+	test_gate();
 	return (tap_done());
 }
