@@ -4,7 +4,7 @@
 # corpus in corpus/NAME.
 SBX_FUZZERS = fuzz_wire fuzz_conf fuzz_jsonrpc fuzz_json fuzz_journal \
 	fuzz_gitconfig fuzz_view fuzz_image fuzz_import fuzz_http \
-	fuzz_front
+	fuzz_front fuzz_egress
 
 if FUZZERS
 AM_CFLAGS += -fsanitize=fuzzer-no-link
@@ -48,6 +48,14 @@ fuzz_front_SOURCES = tests/fuzz/fuzz_front.c $(FUZZ_MAIN) $(FRONT_CORE) \
 fuzz_front_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(JSON_CFLAGS)
 fuzz_front_LDFLAGS = $(FUZZ_LINK)
 fuzz_front_LDADD = libsbxev.a libsbx.a $(EVENT_LIBS) $(JSON_LIBS)
+
+fuzz_egress_SOURCES = tests/fuzz/fuzz_egress.c $(FUZZ_MAIN) \
+	sbx-proxy/gate.c sbx-proxy/gate.h sbx-proxy/hello.c \
+	sbx-proxy/hello.h sbx-proxy/host.c sbx-proxy/host.h \
+	sbx-proxy/push.c sbx-proxy/push.h
+fuzz_egress_CPPFLAGS = $(AM_CPPFLAGS)
+fuzz_egress_LDFLAGS = $(FUZZ_LINK)
+fuzz_egress_LDADD = libsbx.a
 
 fuzz_json_SOURCES = tests/fuzz/fuzz_json.c $(FUZZ_MAIN)
 fuzz_json_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
