@@ -35,6 +35,15 @@
 #define SBX_MAX_FRONT_CALLS 256	/* the front's own table, all connections */
 #define SBX_MAX_CONN_CALLS 64	/* of one connection, in that table */
 #define SBX_MAX_FRONT_LISTENS 1024 /* of subscriptions/listen, beside them */
+#define SBX_MAX_ASKS 8		/* of its client, by one result */
+#define SBX_MAX_ASK_BYTES (64u << 10) /* such a result */
+#define SBX_MAX_ROUNDS 8	/* of one call of a legacy client */
+#define SBX_MAX_INPUTS 256	/* calls that clients are to make again */
+#define SBX_MAX_INPUTS_PRINCIPAL 16
+#define SBX_MAX_INPUTS_BYTES 32767 /* answers and state (CALL.inputs) */
+#ifndef SBX_INPUT_S		/* tests have less patience */
+#define SBX_INPUT_S 600u	/* for a user's answer */
+#endif
 #define SBX_FRONT_OUT_MARK (1u << 20) /* unsent: requests are not read */
 #define SBX_FRONT_OUT_MAX (64u << 20) /* unsent: the connection is closed */
 #define SBX_MAX_COMMANDS (120u << 10) /* all commands/argv of one exec */

@@ -52,13 +52,17 @@ calls_free(struct front *f, struct call *call)
 	sink_release(call->to);		/* may be its end */
 	free(call->id);
 	free(call->token);
+	round_clear(&call->round);
+	sbx_close(&call->args);
 	free(call);
 }
 
 void
 calls_cancel(struct front *f, struct call *call)
 {
-	if (call->kind != CALL_LISTEN &&
+	if (call->round.since_ns != 0)
+		legacy_withdraw(call, "the request was cancelled");
+	else if (call->kind != CALL_LISTEN &&
 	    monitor_cancel(f, call->number) != 0)
 		log_warn("a cancel could not be handed to the monitor");
 	calls_free(f, call);
@@ -134,7 +138,7 @@ call_new(const struct request *r, enum call_kind kind, char *token)
 	*call = (struct call){ .number = f->last_call, .kind = kind,
 		.method = r->method, .log_level = r->log_level,
 		.to = r->to, .rev = r->rev, .id = sbx_xstrdup(r->id),
-		.token = token };
+		.token = token, .can = r->can, .args = -1 };
 	for (i = 0; f->calls[i] != NULL; i++)
 		;	/* the caller saw that there is room */
 	f->calls[i] = call;
@@ -170,11 +174,42 @@ is_full(const struct request *r, enum call_kind kind)
 	    f->ncalls - f->nlistens >= SBX_MAX_FRONT_CALLS));
 }
 
+void
+calls_refuse(const struct call *call, const char *code, const char *next,
+    const char *text)
+{
+	refuse(call->to, call->rev, call->id, call->kind, code, next, text);
+}
+
+int
+calls_hand(struct front *f, struct call *call)
+{
+	SBX_CLEANUP_BUF struct sbx_buf inputs;
+
+	sbx_buf_init(&inputs, SBX_MAX_INPUTS_BYTES);
+	if (round_put(&call->round, &inputs) != 0) {
+		calls_refuse(call, "too_large", "", "The client's answers are "
+		    "too long.");
+		return (SBX_E_LIMIT);
+	}
+	if (monitor_call(f, &(struct sbx_call){
+	    .principal = call->to->client->principal, .call = call->number,
+	    .tool = call->tool, .container = call->container,
+	    .want_progress = call->token != NULL,
+	    .log_level = call->log_level, .client_can = call->can,
+	    .inputs = inputs.len > 0 ? inputs.data : "" }, call->args) == 0)
+		return (0);
+	log_warn("a call could not be handed to the monitor tool=%s",
+	    call->tool);
+	calls_refuse(call, "shutting_down", "",
+	    "The call could not be started.");
+	return (SBX_E_CLOSED);
+}
+
 struct call *
 calls_start(const struct request *r, enum call_kind kind, const char *tool,
     const char *container, struct span arguments)
 {
-	SBX_CLEANUP(fd) int fd = -1;
 	struct call *call;
 	char *token;
 
@@ -192,16 +227,16 @@ calls_start(const struct request *r, enum call_kind kind, const char *tool,
 	call = call_new(r, kind, token);
 	if (kind == CALL_LISTEN)
 		return (call);
+	/* both are checked names, of at most 64 bytes */
+	(void)sbx_strlcpy(call->tool, tool, sizeof(call->tool));
+	(void)sbx_strlcpy(call->container, container,
+	    sizeof(call->container));
 	if (sbx_memfd_sealed("arguments", arguments.p, arguments.len,
-	    &fd) == 0 && monitor_call(r->f, &(struct sbx_call){
-	    .principal = r->to->client->principal, .call = call->number, .tool = tool,
-	    .container = container, .want_progress = token != NULL,
-	    .log_level = r->log_level, .client_can = r->can,
-	    .inputs = "" }, fd) == 0)
+	    &call->args) != 0)
+		calls_refuse(call, "internal", "", "No memory for the "
+		    "arguments.");
+	else if (inputs_begin(r, call, arguments) && calls_hand(r->f, call) == 0)
 		return (call);
-	log_warn("a call could not be handed to the monitor tool=%s", tool);
-	refuse(r->to, r->rev, r->id, kind, "shutting_down", "",
-	    "The call could not be started.");
 	calls_free(r->f, call);
 	return (NULL);
 }
@@ -261,10 +296,9 @@ calls_refused(struct front *f, const struct sbx_call_refused *m)
 {
 	struct call *call = calls_find(f, m->call);
 
-	if (call == NULL)
+	if (call == NULL || call->round.since_ns != 0)
 		return;
-	refuse(call->to, call->rev, call->id, call->kind, m->code, m->next,
-	    m->reason);
+	calls_refuse(call, m->code, m->next, m->reason);
 	calls_free(f, call);
 }
 
@@ -315,11 +349,16 @@ calls_result(struct front *f, uint32_t number, int fd, uint8_t kind)
 	struct call *call = calls_find(f, number);
 	size_t len = 0;
 
-	if (call == NULL || call->kind == CALL_LISTEN)
+	if (call == NULL || call->kind == CALL_LISTEN ||
+	    call->round.since_ns != 0)
 		return;
 	if (!read_result(fd, &text, &len))
-		refuse(call->to, call->rev, call->id, call->kind, "bad_result",
-		    "", "The worker's result was not usable.");
+		calls_refuse(call, "bad_result", "",
+		    "The worker's result was not usable.");
+	else if (kind == SBX_RESULT_INPUT) {
+		if (!inputs_result(f, call, text, len))
+			return;
+	}
 	else if (call->kind == CALL_TOOL)
 		reply_tool(call->to, call->rev, call->id, text, len,
 		    kind == SBX_RESULT_ERROR);

@@ -7,6 +7,7 @@
  * monitor says about one that is not in it is ignored: it was cancelled.
  */
 
+#include "sbxd/front/inputs.h"
 #include "sbxd/front/rpc.h"
 
 enum call_kind {
@@ -25,6 +26,11 @@ struct call {
 	char *id, *token;	/* JSON text, owned; token NULL: no progress */
 	uint64_t done;		/* last progress sent */
 	uint64_t sent_ns;	/* when, monotonic; 0: none yet */
+	/* what is handed to the monitor, once a round (inputs.h) */
+	char tool[65], container[65];
+	uint32_t can;		/* enum sbx_client_can */
+	int args;		/* sealed memfd, owned */
+	struct round round;
 };
 
 /* Is a request with this id of that client waiting?  NULL: no. */
@@ -47,6 +53,13 @@ void calls_drop_client(struct front *f, const struct client *who);
  */
 struct call *calls_start(const struct request *r, enum call_kind kind,
     const char *tool, const char *container, struct span arguments);
+
+/* Hand it to the monitor, with its answers so far.  0; else it was refused, and
+ * answered, and is to be freed. */
+int calls_hand(struct front *f, struct call *call);
+/* Answer it with a refusal in the shape that fits it.  next: "" or a sentence. */
+void calls_refuse(const struct call *call, const char *code, const char *next,
+    const char *text);
 
 /* What the monitor says (from_monitor.c).  fd: borrowed. */
 void calls_result(struct front *f, uint32_t number, int fd, uint8_t kind);

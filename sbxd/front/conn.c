@@ -3,6 +3,7 @@
 #include "common/base/log.h"
 #include "sbxd/front/calls.h"
 #include "sbxd/front/http.h"
+#include "sbxd/front/inputs.h"
 #include "sbxd/front/reply.h"
 
 #include <event2/event.h>
@@ -139,8 +140,10 @@ on_reap(int fd, short what, void *arg)
 	 * No channel, no monitor: this process ends by itself. */
 	if (stdio)
 		(void)monitor_eof(f);
-	else if (principal != 0)
+	else if (principal != 0) {
+		inputs_forget(f, principal);
 		(void)monitor_gone(f, principal);
+	}
 }
 
 static uint64_t

@@ -3,6 +3,7 @@
 #include "common/base/log.h"
 #include "sbxd/front/conn.h"
 #include "sbxd/front/http.h"
+#include "sbxd/front/inputs.h"
 #include "sbxd/front/methods_tools.h"
 
 #include <event2/event.h>
@@ -40,6 +41,7 @@ front_clear(struct front *f)
 		conn_free(f->conns);
 	}
 	http_clear(f);
+	inputs_clear(f);
 	for (size_t i = 0; i < LISTENER_MAX; i++)
 		listen_clear(&f->listeners[i]);
 	event_free(f->resume);

@@ -9,6 +9,7 @@ struct call;
 struct conn;
 struct http_session;
 struct http_user;
+struct input;
 struct stream;
 struct event;
 struct event_base;
@@ -53,6 +54,10 @@ struct front {
 	struct call *calls[SBX_FRONT_CALLS];
 	unsigned ncalls, nlistens;	/* the latter among the former */
 	uint32_t last_call;
+	/* calls that their clients will make again; inputs.c */
+	struct input *inputs;
+	unsigned ninputs;
+	uint64_t last_ask;	/* ids of requests of ours; inputs_legacy.c */
 	uint8_t profile;	/* which tools are listed: SBX_PROFILE_* */
 	int exit_code;
 };

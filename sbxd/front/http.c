@@ -2,6 +2,7 @@
 
 #include "common/base/log.h"
 #include "sbxd/front/calls.h"
+#include "sbxd/front/inputs.h"
 #include "sbxd/front/methods_tools.h"
 #include "sbxd/front/reply.h"
 
@@ -11,7 +12,9 @@
 #include <string.h>
 #include <strings.h>
 
+#ifndef SWEEP_S
 #define SWEEP_S 10
+#endif
 #define BODY_KEEP (256u << 10)
 
 static void drop_body(struct conn *c);
@@ -672,6 +675,7 @@ on_sweep(int fd, short what, void *arg)
 	stream_sweep(f, now);
 	http_session_sweep(f, now);
 	http_user_sweep(f, now);
+	inputs_sweep(f, now);
 	if (evtimer_add(f->sweep, &again) != 0)
 		sbx_fatal("no timer for HTTP");
 }

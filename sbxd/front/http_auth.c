@@ -1,6 +1,7 @@
 #include "sbxd/front/http.h"
 
 #include "common/base/sha256.h"
+#include "sbxd/front/inputs.h"
 
 #include <string.h>
 
@@ -35,8 +36,10 @@ user_free(struct front *f, struct http_user *u)
 		p = &(*p)->next;
 	*p = u->next;
 	f->nusers--;
-	if (u->principal != 0)
+	if (u->principal != 0) {
+		inputs_forget(f, u->principal);
 		(void)monitor_gone(f, u->principal);
+	}
 	free(u);
 }
 

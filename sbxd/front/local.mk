@@ -5,6 +5,7 @@ FRONT_TOOLS = sbxd/front/tools/list.c sbxd/front/tools/schema.h \
 	sbxd/front/tools/tools_snapshot.c
 # all but main(): also linked by the fuzz target
 FRONT_CORE = \
+	sbxd/front/asks.c sbxd/front/asks.h \
 	sbxd/front/batch.c sbxd/front/batch.h \
 	sbxd/front/calls.c sbxd/front/calls.h \
 	sbxd/front/conn.c sbxd/front/conn.h sbxd/front/conn_io.c \
@@ -12,6 +13,7 @@ FRONT_CORE = \
 	sbxd/front/http.c sbxd/front/http.h sbxd/front/http_auth.c \
 	sbxd/front/http_check.c sbxd/front/http_session.c \
 	sbxd/front/http_stream.c sbxd/front/sink.h \
+	sbxd/front/inputs.c sbxd/front/inputs.h sbxd/front/inputs_legacy.c \
 	sbxd/front/instructions.c sbxd/front/listen.c \
 	sbxd/front/member.c sbxd/front/member.h \
 	sbxd/front/methods.h sbxd/front/methods_base.c \

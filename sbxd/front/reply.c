@@ -50,6 +50,13 @@ reply_versions(struct sbx_buf *b)
 struct sbx_buf *
 reply_begin(struct sink *to, const struct rev *rev, const char *id)
 {
+	return (reply_begin_as(to, rev, id, "complete"));
+}
+
+struct sbx_buf *
+reply_begin_as(struct sink *to, const struct rev *rev, const char *id,
+    const char *type)
+{
 	struct sbx_buf *b = &to->out;
 
 	to->error = 0;
@@ -58,7 +65,7 @@ reply_begin(struct sink *to, const struct rev *rev, const char *id)
 	put(b, ",\"result\":{");
 	if (rev->fields & REV_F_RESULT_TYPE) {
 		reply_name(b, "resultType");
-		put(b, "\"complete\"");
+		put_string(b, type);
 	}
 	if (rev->fields & REV_F_SERVER_META) {
 		reply_name(b, "_meta");

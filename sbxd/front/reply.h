@@ -13,6 +13,9 @@
 /* Begin a result with what the revision wants in each; returns to->out. */
 struct sbx_buf *reply_begin(struct sink *to, const struct rev *rev,
     const char *id);
+/* The same with another resultType, in revisions that have it. */
+struct sbx_buf *reply_begin_as(struct sink *to, const struct rev *rev,
+    const char *id, const char *type);
 /* A member's name, with a comma where one is due. */
 void reply_name(struct sbx_buf *b, const char *name);
 /* ttlMs and cacheScope, where the revision has them. */

@@ -1,5 +1,6 @@
 #include "sbxd/front/revs.h"
 
+#include "common/proto/proto.h"
 #include "sbxd/front/methods.h"
 
 #include <string.h>
@@ -10,6 +11,11 @@
     HAS(PROMPTS_GET) | HAS(COMPLETE))
 #define LEGACY (HAS(INITIALIZE) | HAS(INITIALIZED) | HAS(CANCELLED) | \
     HAS(PING) | HAS(SET_LEVEL) | HAS(ROOTS_CHANGED) | HAS(PROGRESS) | SERVED)
+
+#define CAN_2024 (SBX_CAN_SAMPLE | SBX_CAN_ROOTS)
+#define CAN_2025 (CAN_2024 | SBX_CAN_ELICIT)
+#define CAN_ALL (CAN_2025 | SBX_CAN_ELICIT_URL | SBX_CAN_SAMPLE_TOOLS | \
+    SBX_CAN_TASKS)
 
 enum {
 	CODE_INVALID_PARAMS = -32602,
@@ -22,21 +28,21 @@ const struct rev revs[REV_MAX] = {
 	    HAS(INITIALIZE) | HAS(INITIALIZED) | HAS(CANCELLED) | HAS(PING),
 	    0, CODE_INVALID_PARAMS },
 	[REV_2024_11_05] = { "2024-11-05", false, LEGACY,
-	    REV_F_NULL_ID, CODE_RESOURCE_NOT_FOUND },
+	    REV_F_NULL_ID, CODE_RESOURCE_NOT_FOUND, CAN_2024 },
 	[REV_2025_03_26] = { "2025-03-26", false, LEGACY,
 	    REV_F_NULL_ID | REV_F_BATCH | REV_F_COMPLETIONS | REV_F_ANNOTATIONS,
-	    CODE_RESOURCE_NOT_FOUND },
+	    CODE_RESOURCE_NOT_FOUND, CAN_2024 },
 	[REV_2025_06_18] = { "2025-06-18", false, LEGACY,
 	    REV_F_NULL_ID | REV_F_COMPLETIONS | REV_F_ANNOTATIONS | REV_F_STRUCTURED,
-	    CODE_RESOURCE_NOT_FOUND },
+	    CODE_RESOURCE_NOT_FOUND, CAN_2025 },
 	[REV_2025_11_25] = { "2025-11-25", false, LEGACY,
 	    REV_F_COMPLETIONS | REV_F_ANNOTATIONS | REV_F_STRUCTURED | REV_F_PRIMING,
-	    CODE_RESOURCE_NOT_FOUND },
+	    CODE_RESOURCE_NOT_FOUND, CAN_ALL },
 	[REV_2026_07_28] = { "2026-07-28", true,
 	    HAS(CANCELLED) | HAS(DISCOVER) | HAS(LISTEN) | SERVED,
 	    REV_F_RESULT_TYPE | REV_F_SERVER_META | REV_F_CACHE |
 	    REV_F_COMPLETIONS | REV_F_ANNOTATIONS | REV_F_STRUCTURED | REV_F_HEADERS,
-	    CODE_INVALID_PARAMS },
+	    CODE_INVALID_PARAMS, CAN_ALL },
 };
 
 const enum rev_id revs_newest_first[REV_MAX - 1] = {
@@ -53,15 +59,17 @@ const struct method methods[METHOD_MAX] = {
 	[METHOD_PING] = { "ping", .fn = on_ping_request },
 	[METHOD_DISCOVER] = { "server/discover", .fn = on_discover },
 	[METHOD_TOOLS_LIST] = { "tools/list", .fn = on_tools_list },
-	[METHOD_TOOLS_CALL] = { "tools/call", "name", .fn = on_tools_call },
+	[METHOD_TOOLS_CALL] = { "tools/call", "name", .asks = true,
+	    .fn = on_tools_call },
 	[METHOD_RESOURCES_LIST] = { "resources/list", .fn = on_forward },
 	[METHOD_RESOURCES_TEMPLATES] = { "resources/templates/list",
 	    .fn = on_forward },
 	[METHOD_RESOURCES_READ] = { "resources/read", "uri",
-	    .fn = on_forward },
+	    .asks = true, .fn = on_forward },
 	[METHOD_LISTEN] = { "subscriptions/listen", .fn = on_listen },
 	[METHOD_PROMPTS_LIST] = { "prompts/list", .fn = on_forward },
-	[METHOD_PROMPTS_GET] = { "prompts/get", "name", .fn = on_forward },
+	[METHOD_PROMPTS_GET] = { "prompts/get", "name", .asks = true,
+	    .fn = on_forward },
 	[METHOD_COMPLETE] = { "completion/complete", .fn = on_forward },
 	[METHOD_SET_LEVEL] = { "logging/setLevel", .fn = on_set_level },
 	[METHOD_ROOTS_CHANGED] = { "notifications/roots/list_changed",

@@ -64,6 +64,7 @@ struct rev {
 	uint32_t methods;	/* mask of 1 << enum method_id */
 	uint32_t fields;	/* enum rev_field */
 	int code_no_resource;	/* JSON-RPC error code */
+	uint32_t can;		/* enum sbx_client_can: what its clients may */
 };
 extern const struct rev revs[REV_MAX];
 
@@ -71,6 +72,7 @@ struct method {
 	const char *name;
 	const char *named;	/* the param that Mcp-Name repeats; NULL */
 	bool notification;
+	bool asks;		/* may be answered by InputRequiredResult */
 	void (*fn)(struct request *r);
 };
 extern const struct method methods[METHOD_MAX];

@@ -5,6 +5,7 @@
 #include "sbxd/front/calls.h"
 #include "sbxd/front/client.h"
 #include "sbxd/front/http.h"
+#include "sbxd/front/inputs.h"
 #include "sbxd/front/reply.h"
 
 #include <inttypes.h>
@@ -97,7 +98,7 @@ choose_revision(struct request *r)
 	size_t len;
 
 	r->rev = &revs[r->to->client->rev];
-	r->can = r->to->client->can;
+	r->can = r->to->client->can & r->rev->can;
 	r->log_level = r->to->client->log_level;
 	if (r->meta == NULL ||
 	    !json_object_object_get_ex(r->meta, META_VERSION, &version))
@@ -131,7 +132,7 @@ choose_revision(struct request *r)
 		return (false);
 	}
 	if (r->id != NULL)
-		r->can = client_can(caps);
+		r->can = client_can(caps) & r->rev->can;
 	if (json_object_object_get_ex(r->meta, META_LOG_LEVEL, &caps) &&
 	    (r->log_level = level_find(caps)) == SBX_MCP_NONE) {
 		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
@@ -200,7 +201,7 @@ read_envelope(struct request *r, struct json_object *msg, char **ret_id)
 	return (NULL);
 }
 
-/* Servers of these revisions send no requests, so no answer is expected. */
+/* To a request of ours (inputs_legacy.c). */
 static bool
 is_answer(struct json_object *msg)
 {
@@ -240,8 +241,10 @@ handle(struct request *r, struct json_object *msg)
 	struct json_object *method = NULL;
 	const char *wrong;
 
-	if (is_answer(msg))
+	if (is_answer(msg)) {
+		legacy_answer(r->to, msg);
 		return;
+	}
 	wrong = read_envelope(r, msg, &id);
 	if (wrong != NULL) {
 		reply_error(r->to, r->rev, r->id, RPC_INVALID_REQUEST, NULL,

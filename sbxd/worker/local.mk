@@ -4,6 +4,7 @@ sbxd_worker_SOURCES = \
 	sbxd/worker/main.c sbxd/worker/serve.c sbxd/worker/worker.h \
 	sbxd/worker/args.c sbxd/worker/args.h \
 	sbxd/worker/ask.c sbxd/worker/ask.h sbxd/worker/limits.c sbxd/worker/limits.h \
+	sbxd/worker/inputs.c sbxd/front/asks.c sbxd/front/asks.h \
 	sbxd/worker/output.c sbxd/worker/output.h \
 	sbxd/worker/result.c sbxd/worker/result.h \
 	sbxd/worker/run.c sbxd/worker/run.h \

@@ -290,9 +290,7 @@ on_work_call(struct ask *ask)
 	if (sbx_strlcpy(call.container, m->container,
 	    sizeof(call.container)) != 0)
 		return (SBX_E_DECODE);
-	/* the front composed it of clean JSON */
-	call.inputs = m->inputs[0] != '\0' ? json_tokener_parse(m->inputs) :
-	    NULL;
+	call.inputs = call_inputs(m->inputs);
 	result_init(&res);
 	if (s == NULL) {
 		result_error(&res, "unknown_tool", NULL,
@@ -303,6 +301,7 @@ on_work_call(struct ask *ask)
 	}
 	if (error != 0)
 		channel_error(&res, error);
+	call_inputs_finish(&call);
 	result_finish(&res, s != NULL && s->has_replaced);
 	if (error != SBX_E_CLOSED && send_result(ask, id, &res) != 0)
 		error = SBX_E_CLOSED;

@@ -32,6 +32,7 @@ struct call {
 	uint8_t log_level;	/* enum sbx_mcp_level, 0: none */
 	uint32_t client_can;	/* enum sbx_client_can */
 	struct json_object *inputs;	/* what the client answered, or NULL */
+	char *state;		/* JSON for the next round; owned, NULL: none */
 	char container[65];	/* what the monitor bound the call to, or "" */
 	uint64_t progress;	/* last value sent: must grow */
 };
@@ -89,6 +90,32 @@ int call_log(struct call *call, enum sbx_mcp_level level, const char *fmt, ...)
  * else negative is the channel's end and is returned as it is.
  */
 int call_refused(struct call *call, int error);
+
+/* --- inputs.c --------------------------------------------------------------- */
+/*
+ * What a tool needs of its client, under a key of its own ([A-Za-z0-9_.-]):
+ * method is elicitation/create, sampling/createMessage or roots/list, params
+ * the JSON text of an object, or "".  The answer (a result of that method,
+ * borrowed) if it is there; NULL: the tool returns 0, what it asked for is its
+ * result, and it is called again with all answers so far.  It may ask for
+ * several (at most SBX_MAX_ASKS) before it returns.  A client that cannot
+ * (call->client_can tells) makes it an error for the client.
+ */
+struct json_object *call_ask(struct call *call, const char *key,
+    const char *method, const char *params);
+/* The same, whatever was answered before: that was not good enough. */
+void call_ask_again(struct call *call, const char *key, const char *method,
+    const char *params);
+/* The answer, or NULL. */
+struct json_object *call_answer(const struct call *call, const char *key,
+    const char *method);
+/* JSON text for the next round, with what is asked in this one; nobody but
+ * the front sees it.  And that of the round before (borrowed), or NULL. */
+void call_state(struct call *call, const char *json);
+struct json_object *call_state_get(const struct call *call);
+/* For serve.c: WORK_CALL.inputs (owned by the caller), and the end. */
+struct json_object *call_inputs(const char *text);
+void call_inputs_finish(struct call *call);
 
 /* --- serve.c -------------------------------------------------------------- */
 /* Compile the schemas of all tools; once, in the zygote.  Fatal on a bad one:

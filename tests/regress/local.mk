@@ -65,6 +65,7 @@ EXTRA_DIST += tests/regress/test_sbxd_suite.py tests/regress/test_cli.py
 
 # the front among a monitor and clients in python
 FRONT_TESTS = tests/regress/test_front_calls.py \
+	tests/regress/test_input.py \
 	tests/regress/test_front_io.py tests/regress/test_front_protocol.py
 TESTS += $(FRONT_TESTS)
 EXTRA_DIST += $(FRONT_TESTS) tests/regress/front_monitor.py
