@@ -8,3 +8,4 @@ include tests/regress/local.mk
 include tests/guarantees/local.mk
 include tests/interop/local.mk
 include tests/bench/local.mk
+include tests/conformance/local.mk

@@ -22,6 +22,7 @@
 #define SBX_MAX_CALLS 24	/* in flight, all principals */
 #define SBX_MAX_CALLS_SANDBOX 6
 #define SBX_MAX_CALLS_RECOVERY 4 /* kept for stop and list */
+#define SBX_MAX_TOOLS 128	/* with what no list shows */
 #define SBX_MAX_WORKERS 40
 #define SBX_WORKER_POOL 2	/* fresh ones kept ready */
 #define SBX_WORKER_CALLS 256	/* then it is replaced */

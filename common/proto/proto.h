@@ -61,6 +61,7 @@ enum sbx_sandbox_state {
 enum sbx_result_kind {
 	SBX_RESULT_OK,
 	SBX_RESULT_ERROR,	/* the error object */
+	SBX_RESULT_FAULT,	/* the same, told as a JSON-RPC error */
 	SBX_RESULT_INPUT,	/* {"inputRequests":{...},"state":...}: the
 				 * client is asked, and the call made again */
 	SBX_RESULT_MAX

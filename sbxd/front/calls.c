@@ -358,7 +358,10 @@ calls_result(struct front *f, uint32_t number, int fd, uint8_t kind)
 	else if (kind == SBX_RESULT_INPUT) {
 		if (!inputs_result(f, call, text, len))
 			return;
-	}
+	} else if (kind == SBX_RESULT_FAULT)
+		forward_error(call, text, len);
+	else if (call->content && kind == SBX_RESULT_OK)
+		forward_content(call, text, len);
 	else if (call->kind == CALL_TOOL)
 		reply_tool(call->to, call->rev, call->id, text, len,
 		    kind == SBX_RESULT_ERROR);

@@ -20,6 +20,7 @@ struct call {
 	uint32_t number;
 	enum call_kind kind;
 	enum method_id method;
+	bool content;		/* the result has members of its own */
 	uint8_t log_level;	/* the least that is wanted; 0: nothing */
 	struct sink *to;	/* borrowed; it is told when the call goes */
 	const struct rev *rev;

@@ -115,35 +115,70 @@ member_is(char kind, struct span v)
 }
 
 /* Only the members that the protocol has are taken over. */
+static void
+put_members(const struct call *call, const char *const *members, size_t n,
+    const char *text, size_t len)
+{
+	struct sbx_buf *b = &call->to->out;
+	struct span v;
+	size_t i;
+
+	for (i = 0; i < n && members[i] != NULL; i++) {
+		if (!member_find(text, len, members[i] + 1, &v) ||
+		    !member_is(*members[i], v))
+			continue;
+		reply_name(b, members[i] + 1);
+		(void)sbx_buf_add(b, v.p, v.len); /* the sink tells */
+	}
+}
+
+/* Is the first of them there?  Else it is answered that it is not. */
+static bool
+usable(const struct call *call, const char *member, const char *text,
+    size_t len)
+{
+	struct span v;
+
+	if (member == NULL || (member_find(text, len, member + 1, &v) &&
+	    member_is(*member, v)))
+		return (true);
+	log_warn("a worker's result has no %s", member + 1);
+	reply_error(call->to, call->rev, call->id, RPC_INTERNAL_ERROR, NULL,
+	    "The worker's result was not usable");
+	return (false);
+}
+
 void
 forward_result(const struct call *call, const char *text, size_t len)
 {
 	const struct forward *row = forward_row(call->method);
-	const char *m = row->members[0];
-	struct span v;
 	struct sbx_buf *b;
-	size_t i;
 
-	if (m != NULL && (!member_find(text, len, m + 1, &v) ||
-	    !member_is(*m, v))) {
-		log_warn("a worker's result has no %s", m + 1);
-		reply_error(call->to, call->rev, call->id, RPC_INTERNAL_ERROR,
-		    NULL, "The worker's result was not usable");
+	if (!usable(call, row->members[0], text, len))
 		return;
-	}
 	if (row->granted != NULL)
 		row->granted(call);
 	b = reply_begin(call->to, call->rev, call->id);
 	if (row->scope != NULL)
 		reply_cache(b, call->rev, row->ttl_ms, row->scope);
-	for (i = 0; i < SBX_NELEM(row->members); i++) {
-		if ((m = row->members[i]) == NULL)
-			break;
-		if (!member_find(text, len, m + 1, &v) || !member_is(*m, v))
-			continue;
-		reply_name(b, m + 1);
-		(void)sbx_buf_add(b, v.p, v.len); /* the sink tells */
-	}
+	put_members(call, row->members, SBX_NELEM(row->members), text, len);
+	reply_end(call->to);
+}
+
+void
+forward_content(const struct call *call, const char *text, size_t len)
+{
+	static const char *const members[] = { "[content",
+		"{structuredContent" };
+	struct sbx_buf *b;
+
+	if (!usable(call, members[0], text, len))
+		return;
+	b = reply_begin(call->to, call->rev, call->id);
+	put_members(call, members, call->rev->fields & REV_F_STRUCTURED ? 2 : 1,
+	    text, len);
+	reply_name(b, "isError");
+	(void)sbx_buf_str(b, "false");
 	reply_end(call->to);
 }
 

@@ -33,6 +33,8 @@ const struct forward *forward_row(enum method_id method);
 void on_forward(struct request *r);
 /* Its result, and its error object, for the client. */
 void forward_result(const struct call *call, const char *text, size_t len);
+/* The result of a tool that has `content` of its own. */
+void forward_content(const struct call *call, const char *text, size_t len);
 void forward_error(const struct call *call, const char *text, size_t len);
 
 #endif

@@ -1,10 +1,14 @@
 # sbxd-front: MCP with the clients
-FRONT_TOOLS = sbxd/front/tools/list.c sbxd/front/tools/schema.h \
+# tables.c of this library yields to one that a program of the tests brings
+noinst_LIBRARIES += libsbxtools.a libsbxfront.a
+libsbxtools_a_SOURCES = sbxd/front/tools/list.c sbxd/front/tools/schema.h \
+	sbxd/front/tools/tables.c \
 	sbxd/front/tools/tools.h sbxd/front/tools/tools_copy.c \
 	sbxd/front/tools/tools_exec.c sbxd/front/tools/tools_lifecycle.c \
 	sbxd/front/tools/tools_snapshot.c
-# all but main(): also linked by the fuzz target
-FRONT_CORE = \
+libsbxtools_a_CPPFLAGS = $(AM_CPPFLAGS)
+# all but main(): also linked by the tests
+libsbxfront_a_SOURCES = \
 	sbxd/front/asks.c sbxd/front/asks.h \
 	sbxd/front/batch.c sbxd/front/batch.h \
 	sbxd/front/calls.c sbxd/front/calls.h \
@@ -23,9 +27,10 @@ FRONT_CORE = \
 	sbxd/front/revs.c sbxd/front/revs.h \
 	sbxd/front/rpc.c sbxd/front/rpc.h \
 	sbxd/front/to_monitor.c
+libsbxfront_a_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(JSON_CFLAGS)
 pkglibexec_PROGRAMS += sbxd-front
-sbxd_front_SOURCES = sbxd/front/main.c $(FRONT_CORE) $(FRONT_TOOLS)
+sbxd_front_SOURCES = sbxd/front/main.c
 sbxd_front_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(JSON_CFLAGS)
-sbxd_front_LDADD = libsbxev.a libsbxprivs.a libsbx.a $(EVENT_LIBS) \
+sbxd_front_LDADD = libsbxfront.a libsbxtools.a libsbxev.a libsbxprivs.a libsbx.a $(EVENT_LIBS) \
 	$(JSON_LIBS) $(SECCOMP_LIBS) $(CAP_LIBS)
 dist_man_MANS += sbxd/front/sbxd-front.8

@@ -57,19 +57,20 @@ put_tool(struct sbx_buf *b, const struct sbx_tool *t, uint32_t fields)
 {
 	(void)sbx_buf_str(b, "{");
 	put_text(b, "name", t->name);
-	if (fields & REV_F_STRUCTURED)
+	if ((fields & REV_F_STRUCTURED) && t->title != NULL)
 		put_text(b, "title", t->title);
 	put_text(b, "description", t->description);
 	reply_name(b, "inputSchema");
 	(void)sbx_buf_str(b, t->input_schema);
-	if (fields & REV_F_STRUCTURED) {
+	if ((fields & REV_F_STRUCTURED) && t->output_schema != NULL) {
 		reply_name(b, "outputSchema");
 		(void)sbx_buf_str(b, t->output_schema);
 	}
 	if (fields & REV_F_ANNOTATIONS) {
 		reply_name(b, "annotations");
 		(void)sbx_buf_str(b, "{");
-		put_text(b, "title", t->title);
+		if (t->title != NULL)
+			put_text(b, "title", t->title);
 		put_hint(b, "readOnlyHint", t->hints & SBX_TOOL_READ_ONLY);
 		put_hint(b, "destructiveHint",
 		    t->hints & SBX_TOOL_DESTRUCTIVE);
@@ -234,6 +235,7 @@ on_tools_call(struct request *r)
 	char container[NAME_MAX_BYTES + 1];
 	struct span arguments = none;
 	const struct sbx_tool *t;
+	struct call *call;
 	const char *name;
 	size_t len = 0;
 
@@ -257,5 +259,7 @@ on_tools_call(struct request *r)
 		return;
 	}
 	find_container(t, arguments, container);
-	(void)calls_start(r, CALL_TOOL, t->name, container, arguments);
+	call = calls_start(r, CALL_TOOL, t->name, container, arguments);
+	if (call != NULL)
+		call->content = t->content;
 }

@@ -16,123 +16,62 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Resources are read by the same way as tools run; no list shows these. */
-static const struct sbx_tool pseudo_tools[] = {
-	{ .name = "resources/read",
-	    .input_schema = "{\"type\":\"object\",\"properties\":{"
-		"\"uri\":{\"type\":\"string\",\"minLength\":1,"
-		"\"maxLength\":1024}},\"required\":[\"uri\"]}",
-	    .output_schema = "" },
-	{ .name = "resources/templates/list",
-	    .input_schema = "{\"type\":\"object\",\"properties\":{},"
-		"\"required\":[]}",
-	    .output_schema = "" },
-	{ .name = "prompts/list",
-	    .input_schema = "{\"type\":\"object\",\"properties\":{},"
-		"\"required\":[]}",
-	    .output_schema = "" },
-	{ .name = "prompts/get",
-	    .input_schema = "{\"type\":\"object\",\"properties\":{"
-		"\"name\":{\"type\":\"string\",\"maxLength\":64},"
-		"\"arguments\":{\"type\":\"object\",\"maxProperties\":16,"
-		"\"additionalProperties\":{\"type\":\"string\"}}},"
-		"\"required\":[\"name\"]}",
-	    .output_schema = "" },
-	{ .name = "completion/complete",
-	    .input_schema = "{\"type\":\"object\",\"properties\":{"
-		"\"ref\":{\"type\":\"object\",\"maxProperties\":4,"
-		"\"additionalProperties\":{\"type\":\"string\"}},"
-		"\"argument\":{\"type\":\"object\",\"maxProperties\":2,"
-		"\"additionalProperties\":{\"type\":\"string\"}}},"
-		"\"required\":[\"ref\",\"argument\"]}",
-	    .output_schema = "" },
-	{ .name = "resources/list",
-	    .input_schema = "{\"type\":\"object\",\"properties\":{"
-		"\"cursor\":{\"type\":\"string\",\"maxLength\":32}},"
-		"\"required\":[]}",
-	    .output_schema = "" },
-};
-
 static struct served {
-	const char *name;
-	tool_fn fn;
-	const struct sbx_tool *tool;	/* the rest: filled by serve_init() */
+	const struct serve_row *row;
+	const struct sbx_tool *tool;
 	struct args_schema *schema;
 	bool has_replaced;
-} served[] = {
-	{ "completion/complete", prompts_complete, NULL, NULL, false },
-	{ "prompts/get", prompts_get, NULL, NULL, false },
-	{ "prompts/list", prompts_list, NULL, NULL, false },
-	{ "resources/templates/list", resources_templates, NULL, NULL,
-	    false },
-	{ "copy_file", tool_copy_file, NULL, NULL, false },
-	{ "copy_project", tool_copy_project, NULL, NULL, false },
-	{ "read_output", tool_read_output, NULL, NULL, false },
-	{ "resources/list", resources_list, NULL, NULL, false },
-	{ "resources/read", resources_read, NULL, NULL, false },
-	{ "run_container_and_exec", tool_run_container_and_exec, NULL, NULL,
-	    false },
-	{ "sandbox_attach", tool_sandbox_attach, NULL, NULL, false },
-	{ "sandbox_drop_snapshot", tool_sandbox_drop_snapshot, NULL, NULL,
-	    false },
-	{ "sandbox_exec", tool_sandbox_exec, NULL, NULL, false },
-	{ "sandbox_exec_background", tool_sandbox_exec_background, NULL, NULL,
-	    false },
-	{ "sandbox_exec_check", tool_sandbox_exec_check, NULL, NULL, false },
-	{ "sandbox_exec_kill", tool_sandbox_exec_kill, NULL, NULL, false },
-	{ "sandbox_fork", tool_sandbox_fork, NULL, NULL, false },
-	{ "sandbox_initialize", tool_sandbox_initialize, NULL, NULL, false },
-	{ "sandbox_list_containers", tool_sandbox_list_containers, NULL, NULL,
-	    false },
-	{ "sandbox_restore", tool_sandbox_restore, NULL, NULL, false },
-	{ "sandbox_snapshot", tool_sandbox_snapshot, NULL, NULL, false },
-	{ "sandbox_stop", tool_sandbox_stop, NULL, NULL, false },
-};
+} served[SBX_MAX_TOOLS];
+static size_t served_n;
 
-static const struct sbx_tool *
-find_tool(const char *name)
-{
-	size_t i;
-
-	for (i = 0; i < SBX_NELEM(pseudo_tools); i++)
-		if (strcmp(pseudo_tools[i].name, name) == 0)
-			return (&pseudo_tools[i]);
-	return (sbx_tool_find(name, strlen(name)));
-}
-
-/* A dozen names: a linear search is as good as any. */
+/* A few dozen names: a linear search is as good as any. */
 static struct served *
 find_served(const char *name)
 {
 	size_t i;
 
-	for (i = 0; i < SBX_NELEM(served); i++)
-		if (strcmp(served[i].name, name) == 0)
+	for (i = 0; i < served_n; i++)
+		if (strcmp(served[i].row->name, name) == 0)
 			return (&served[i]);
 	return (NULL);
+}
+
+static void
+serve_row(const struct serve_row *row)
+{
+	struct served *s = &served[served_n];
+	struct sbx_err err;
+
+	if (find_served(row->name) != NULL)
+		return;	/* an earlier table has taken it over */
+	if (served_n == SBX_NELEM(served))
+		sbx_fatal("more than %zu tools", served_n);
+	s->row = row;
+	s->tool = row->tool != NULL ? row->tool :
+	    sbx_tool_find(row->name, strlen(row->name));
+	if (s->tool == NULL)
+		sbx_fatal("tool %s has no schema", row->name);
+	s->schema = args_compile(s->tool, &err);
+	if (s->schema == NULL)
+		sbx_fatal("schema of %s: %s", row->name, err.msg);
+	s->has_replaced = s->tool->output_schema != NULL &&
+	    strstr(s->tool->output_schema, "\"replaced_bytes\"") != NULL;
+	served_n++;
 }
 
 void
 serve_init(void)
 {
+	const struct serve_table *table;
 	const struct sbx_tool *t;
-	struct sbx_err err;
 	size_t i;
 
+	for (table = serve_tables; table->rows != NULL; table++)
+		for (i = 0; i < *table->n; i++)
+			serve_row(&table->rows[i]);
 	for (i = 0; (t = sbx_tool_at(i)) != NULL; i++)
 		if (find_served(t->name) == NULL)
 			sbx_fatal("tool %s is listed but not served", t->name);
-	for (i = 0; i < SBX_NELEM(served); i++) {
-		served[i].tool = find_tool(served[i].name);
-		if (served[i].tool == NULL)
-			sbx_fatal("tool %s has no schema", served[i].name);
-		served[i].schema = args_compile(served[i].tool, &err);
-		if (served[i].schema == NULL)
-			sbx_fatal("schema of %s: %s", served[i].name, err.msg);
-		served[i].has_replaced = strstr(
-		    served[i].tool->output_schema, "\"replaced_bytes\"") !=
-		    NULL;
-	}
 }
 
 /* --- what tools use ------------------------------------------------------- */
@@ -235,7 +174,7 @@ run(struct call *call, const struct served *s, int fd)
 	}
 	error = args_check(s->schema, text, len, &call->args, call->res);
 	if (error == 0 && bound(call))
-		error = s->fn(call);
+		error = s->row->fn(call);
 	else
 		error = 0;
 	args_clear(&call->args);

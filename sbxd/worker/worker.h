@@ -117,6 +117,26 @@ struct json_object *call_state_get(const struct call *call);
 struct json_object *call_inputs(const char *text);
 void call_inputs_finish(struct call *call);
 
+/* --- what is served ------------------------------------------------------- */
+
+struct serve_row {
+	const char *name;
+	tool_fn fn;
+	const struct sbx_tool *tool;	/* NULL: the listed one of that name */
+};
+/*
+ * Up to one without rows; of two rows of one name the first is taken.
+ * Link-time data: tables.c is what is installed; a program of the tests may
+ * link others.
+ */
+struct serve_table {
+	const struct serve_row *rows;
+	const size_t *n;
+};
+extern const struct serve_table serve_tables[];
+extern const struct serve_row serves[];
+extern const size_t serves_n;
+
 /* --- serve.c -------------------------------------------------------------- */
 /* Compile the schemas of all tools; once, in the zygote.  Fatal on a bad one:
  * they are our own constants. */

@@ -31,23 +31,23 @@ fuzz_image_CPPFLAGS = $(AM_CPPFLAGS)
 fuzz_image_LDFLAGS = $(FUZZ_LINK)
 fuzz_image_LDADD = libsbx.a
 
-fuzz_jsonrpc_SOURCES = tests/fuzz/fuzz_jsonrpc.c $(FUZZ_MAIN) $(FRONT_CORE) \
-	$(FRONT_TOOLS)
+fuzz_jsonrpc_SOURCES = tests/fuzz/fuzz_jsonrpc.c $(FUZZ_MAIN)
 fuzz_jsonrpc_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(JSON_CFLAGS)
 fuzz_jsonrpc_LDFLAGS = $(FUZZ_LINK)
-fuzz_jsonrpc_LDADD = libsbxev.a libsbx.a $(EVENT_LIBS) $(JSON_LIBS)
+fuzz_jsonrpc_LDADD = libsbxfront.a libsbxtools.a libsbxev.a libsbx.a \
+	$(EVENT_LIBS) $(JSON_LIBS)
 
-fuzz_http_SOURCES = tests/fuzz/fuzz_http.c $(FUZZ_MAIN) $(FRONT_CORE) \
-	$(FRONT_TOOLS)
+fuzz_http_SOURCES = tests/fuzz/fuzz_http.c $(FUZZ_MAIN)
 fuzz_http_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(JSON_CFLAGS)
 fuzz_http_LDFLAGS = $(FUZZ_LINK)
-fuzz_http_LDADD = libsbxev.a libsbx.a $(EVENT_LIBS) $(JSON_LIBS)
+fuzz_http_LDADD = libsbxfront.a libsbxtools.a libsbxev.a libsbx.a \
+	$(EVENT_LIBS) $(JSON_LIBS)
 
-fuzz_front_SOURCES = tests/fuzz/fuzz_front.c $(FUZZ_MAIN) $(FRONT_CORE) \
-	$(FRONT_TOOLS)
+fuzz_front_SOURCES = tests/fuzz/fuzz_front.c $(FUZZ_MAIN)
 fuzz_front_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(JSON_CFLAGS)
 fuzz_front_LDFLAGS = $(FUZZ_LINK)
-fuzz_front_LDADD = libsbxev.a libsbx.a $(EVENT_LIBS) $(JSON_LIBS)
+fuzz_front_LDADD = libsbxfront.a libsbxtools.a libsbxev.a libsbx.a \
+	$(EVENT_LIBS) $(JSON_LIBS)
 
 fuzz_egress_SOURCES = tests/fuzz/fuzz_egress.c $(FUZZ_MAIN) \
 	sbx-proxy/gate.c sbx-proxy/gate.h sbx-proxy/hello.c \

@@ -2,11 +2,9 @@
 
 # the worker, driven by a monitor in python; tools-dump prints the tools
 check_PROGRAMS += tools-dump
-tools_dump_SOURCES = tests/regress/tools_dump.c sbxd/front/tools/list.c \
-	sbxd/front/tools/tools_copy.c sbxd/front/tools/tools_exec.c \
-	sbxd/front/tools/tools_lifecycle.c sbxd/front/tools/tools_snapshot.c
+tools_dump_SOURCES = tests/regress/tools_dump.c
 tools_dump_CPPFLAGS = $(AM_CPPFLAGS)
-tools_dump_LDADD = libsbx.a
+tools_dump_LDADD = libsbxtools.a libsbx.a
 TESTS += tests/regress/test_worker.py
 EXTRA_DIST += tests/regress/test_worker.py tests/regress/worker_monitor.py
 

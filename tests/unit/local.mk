@@ -2,14 +2,9 @@
 
 check_PROGRAMS += test_args
 TESTS += test_args
-test_args_SOURCES = tests/unit/test_args.c tests/tap.h \
-	sbxd/worker/args.c sbxd/worker/args.h \
-	sbxd/worker/result.c sbxd/worker/result.h \
-	sbxd/front/tools/list.c sbxd/front/tools/tools_copy.c \
-	sbxd/front/tools/tools_exec.c sbxd/front/tools/tools_lifecycle.c \
-	sbxd/front/tools/tools_snapshot.c
+test_args_SOURCES = tests/unit/test_args.c tests/tap.h
 test_args_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
-test_args_LDADD = libsbx.a $(JSON_LIBS) -lm
+test_args_LDADD = libsbxworker.a libsbxtools.a libsbx.a $(JSON_LIBS) -lm
 
 check_PROGRAMS += test_conf
 TESTS += test_conf

@@ -5,16 +5,12 @@
 const struct sbx_tool *
 sbx_tool_at(size_t i)
 {
-	if (i < sbx_tools_lifecycle_n)
-		return (&sbx_tools_lifecycle[i]);
-	i -= sbx_tools_lifecycle_n;
-	if (i < sbx_tools_exec_n)
-		return (&sbx_tools_exec[i]);
-	i -= sbx_tools_exec_n;
-	if (i < sbx_tools_copy_n)
-		return (&sbx_tools_copy[i]);
-	i -= sbx_tools_copy_n;
-	return (i < sbx_tools_snapshot_n ? &sbx_tools_snapshot[i] : NULL);
+	const struct sbx_tool_table *t;
+
+	for (t = sbx_tool_tables; t->tools != NULL; i -= *t->n, t++)
+		if (i < *t->n)
+			return (&t->tools[i]);
+	return (NULL);
 }
 
 const struct sbx_tool *

@@ -25,12 +25,24 @@ struct sbx_tool {
 	const char *name, *title;
 	const char *description;	/* <= 1024 bytes */
 	const char *input_schema;	/* JSON text, draft 2020-12 */
-	const char *output_schema;
+	const char *output_schema;	/* NULL: none is told */
 	uint8_t hints, profiles, pool;
 	/* argument that names the sandbox ("container_id"), or NULL; the front
 	 * puts its value into CALL.container, "" when absent */
 	const char *container_arg;
+	/* its result has the members `content` and perhaps
+	 * `structuredContent` of its own; else the object is both */
+	bool content;
 };
+/*
+ * All families, in listing order, up to one without tools.  Link-time data:
+ * tables.c is what is installed; a program of the tests may link others.
+ */
+struct sbx_tool_table {
+	const struct sbx_tool *tools;
+	const size_t *n;
+};
+extern const struct sbx_tool_table sbx_tool_tables[];
 extern const struct sbx_tool sbx_tools_lifecycle[], sbx_tools_exec[],
     sbx_tools_copy[], sbx_tools_snapshot[];
 extern const size_t sbx_tools_lifecycle_n, sbx_tools_exec_n, sbx_tools_copy_n,

@@ -1,0 +1,51 @@
+/*
+ * What workers serve: the tools of the lists, and what the front passes on of
+ * other methods as tools that no list shows.
+ */
+
+#include "sbxd/worker/worker.h"
+
+#include "sbxd/front/tools/tools.h"
+
+#define PSEUDO(tool, properties, required)                               \
+	&(const struct sbx_tool){ .name = tool, .input_schema =          \
+	    "{\"type\":\"object\",\"properties\":{" properties           \
+	    "},\"required\":[" required "]}" }
+#define STRINGS(name, max)                                               \
+	"\"" name "\":{\"type\":\"object\",\"maxProperties\":" max         \
+	",\"additionalProperties\":{\"type\":\"string\"}}"
+#define CURSOR "\"cursor\":{\"type\":\"string\",\"maxLength\":32}"
+
+const struct serve_row serves[] = {
+	{ "resources/read", resources_read, PSEUDO("resources/read",
+	    "\"uri\":{\"type\":\"string\",\"minLength\":1,"
+	    "\"maxLength\":1024}", "\"uri\"") },
+	{ "resources/list", resources_list, PSEUDO("resources/list", CURSOR,
+	    "") },
+	{ "resources/templates/list", resources_templates,
+	    PSEUDO("resources/templates/list", "", "") },
+	{ "prompts/list", prompts_list, PSEUDO("prompts/list", "", "") },
+	{ "prompts/get", prompts_get, PSEUDO("prompts/get",
+	    "\"name\":{\"type\":\"string\",\"maxLength\":64},"
+	    STRINGS("arguments", "16"), "\"name\"") },
+	{ "completion/complete", prompts_complete,
+	    PSEUDO("completion/complete", STRINGS("ref", "4") ","
+	    STRINGS("argument", "2"), "\"ref\",\"argument\"") },
+	{ "copy_file", tool_copy_file, NULL },
+	{ "copy_project", tool_copy_project, NULL },
+	{ "read_output", tool_read_output, NULL },
+	{ "run_container_and_exec", tool_run_container_and_exec, NULL },
+	{ "sandbox_attach", tool_sandbox_attach, NULL },
+	{ "sandbox_drop_snapshot", tool_sandbox_drop_snapshot, NULL },
+	{ "sandbox_exec", tool_sandbox_exec, NULL },
+	{ "sandbox_exec_background", tool_sandbox_exec_background, NULL },
+	{ "sandbox_exec_check", tool_sandbox_exec_check, NULL },
+	{ "sandbox_exec_kill", tool_sandbox_exec_kill, NULL },
+	{ "sandbox_fork", tool_sandbox_fork, NULL },
+	{ "sandbox_initialize", tool_sandbox_initialize, NULL },
+	{ "sandbox_list_containers", tool_sandbox_list_containers, NULL },
+	{ "sandbox_restore", tool_sandbox_restore, NULL },
+	{ "sandbox_snapshot", tool_sandbox_snapshot, NULL },
+	{ "sandbox_stop", tool_sandbox_stop, NULL },
+};
+const size_t serves_n = SBX_NELEM(serves);

@@ -1,0 +1,47 @@
+/* Each name that a suite calls, and what serves it. */
+
+#include "tests/conformance/fixture.h"
+
+/* What is told of a tool and what its arguments are checked against differ
+ * where a schema is an example of all that a schema may have. */
+static const struct sbx_tool any_arguments = {
+	.name = "json_schema_2020_12_tool", .input_schema = "{\"type\":\"object\",\"properties\":{"
+	"\"name\":{\"type\":\"string\"}},\"required\":[]}",
+};
+
+/* The methods, by their product rows' schemas. */
+#define METHOD(method, properties)                                       \
+	&(const struct sbx_tool){ .name = method, .input_schema =        \
+	    "{\"type\":\"object\",\"properties\":{" properties           \
+	    "},\"required\":[]}" }
+#define STRING(name) "\"" name "\":{\"type\":\"string\"}"
+#define STRINGS(name) "\"" name "\":{\"type\":\"object\","               \
+	"\"additionalProperties\":{\"type\":\"string\"}}"
+
+const struct serve_row fixture_rows[] = {
+	{ "test_simple_text", fixture_constant, NULL },
+	{ "test_image_content", fixture_constant, NULL },
+	{ "test_audio_content", fixture_constant, NULL },
+	{ "test_embedded_resource", fixture_constant, NULL },
+	{ "test_multiple_content_types", fixture_constant, NULL },
+	{ "test_tool_with_logging", fixture_tool_with_logging, NULL },
+	{ "test_logging_tool", fixture_tool_with_logging, NULL },
+	{ "test_tool_with_progress", fixture_tool_with_progress, NULL },
+	{ "test_error_handling", fixture_error_handling, NULL },
+	{ "test_reconnection", fixture_reconnection, NULL },
+	{ "json_schema_2020_12_tool", fixture_constant, &any_arguments },
+
+	{ "prompts/list", fixture_prompts_list, METHOD("prompts/list", "") },
+	{ "prompts/get", fixture_prompts_get, METHOD("prompts/get",
+	    STRING("name") "," STRINGS("arguments")) },
+	{ "completion/complete", fixture_complete,
+	    METHOD("completion/complete", STRINGS("ref") ","
+	    STRINGS("argument")) },
+	{ "resources/list", fixture_resources_list,
+	    METHOD("resources/list", STRING("cursor")) },
+	{ "resources/templates/list", fixture_resources_templates,
+	    METHOD("resources/templates/list", "") },
+	{ "resources/read", fixture_resources_read,
+	    METHOD("resources/read", STRING("uri")) },
+};
+const size_t fixture_rows_n = SBX_NELEM(fixture_rows);

@@ -1,0 +1,18 @@
+/* What the suite's programs serve: its own names before the product's. */
+
+#include "tests/conformance/fixture.h"
+
+const struct sbx_tool_table sbx_tool_tables[] = {
+	{ fixture_basic_tools, &fixture_basic_tools_n },
+	{ sbx_tools_lifecycle, &sbx_tools_lifecycle_n },
+	{ sbx_tools_exec, &sbx_tools_exec_n },
+	{ sbx_tools_copy, &sbx_tools_copy_n },
+	{ sbx_tools_snapshot, &sbx_tools_snapshot_n },
+	{ NULL, NULL }
+};
+
+const struct serve_table serve_tables[] = {
+	{ fixture_rows, &fixture_rows_n },
+	{ serves, &serves_n },
+	{ NULL, NULL }
+};
