@@ -1,3 +1,11 @@
-TESTS += tests/interop/test_sdk.sh
-EXTRA_DIST += tests/interop/test_sdk.sh tests/interop/tour.mjs \
-	tests/interop/package.json tests/interop/package-lock.json
+# clients that people use, driving the suite; tests/lib/node.py finds them
+INTEROP_TESTS = tests/interop/test_sdk_stdio.py \
+	tests/interop/test_sdk_http.py tests/interop/test_inspector.py \
+	tests/interop/test_mcp_remote.py tests/interop/test_agents.py
+TESTS += $(INTEROP_TESTS)
+EXTRA_DIST += $(INTEROP_TESTS) tests/interop/clients.mjs \
+	tests/interop/cutter.mjs tests/interop/tour.mjs \
+	tests/interop/package.json tests/interop/package-lock.json \
+	tests/interop/agents/package.json \
+	tests/interop/agents/package-lock.json tests/lib/model.py \
+	tests/lib/node.py
