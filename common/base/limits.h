@@ -23,6 +23,9 @@
 #define SBX_MAX_CALLS_SANDBOX 6
 #define SBX_MAX_CALLS_RECOVERY 4 /* kept for stop and list */
 #define SBX_MAX_TOOLS 128	/* with what no list shows */
+#define SBX_MAX_CALLS_PATIENT 16 /* of them, that may last (tasks) */
+#define SBX_MAX_CALLS_PATIENT_PRINCIPAL 8
+#define SBX_MAX_CALLS_PATIENT_SANDBOX 4
 #define SBX_MAX_WORKERS 40
 #define SBX_WORKER_POOL 2	/* fresh ones kept ready */
 #define SBX_WORKER_CALLS 256	/* then it is replaced */
@@ -45,6 +48,12 @@
 #ifndef SBX_INPUT_S		/* tests have less patience */
 #define SBX_INPUT_S 600u	/* for a user's answer */
 #endif
+#define SBX_MAX_TASKS 128	/* of one front, with what may become one */
+#define SBX_MAX_TASKS_PRINCIPAL 32
+#define SBX_MAX_TASK_BYTES (64u << 20) /* of what they ended with, in all */
+#define SBX_TASK_AFTER_MS 1500	/* a call that lasts longer becomes one */
+#define SBX_TASK_KEEP_MS 600000u /* after its end */
+#define SBX_TASK_POLL_MS 1000	/* how often clients shall look */
 #define SBX_FRONT_OUT_MARK (1u << 20) /* unsent: requests are not read */
 #define SBX_FRONT_OUT_MAX (64u << 20) /* unsent: the connection is closed */
 #define SBX_MAX_COMMANDS (120u << 10) /* all commands/argv of one exec */

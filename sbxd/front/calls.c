@@ -5,6 +5,7 @@
 #include "sbxd/front/client.h"
 #include "sbxd/front/forward.h"
 #include "sbxd/front/reply.h"
+#include "sbxd/front/tasks.h"
 
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -50,6 +51,8 @@ calls_free(struct front *f, struct call *call)
 	f->nlistens -= call->kind == CALL_LISTEN;
 	call->to->client->ncalls--;
 	sink_release(call->to);		/* may be its end */
+	if (call->task != NULL)
+		task_call_gone(call->task);
 	free(call->id);
 	free(call->token);
 	round_clear(&call->round);
@@ -109,6 +112,21 @@ calls_drop_client(struct front *f, const struct client *who)
 	for (i = 0; i < SBX_FRONT_CALLS; i++)
 		if (f->calls[i] != NULL && f->calls[i]->to->client == who)
 			calls_free(f, f->calls[i]);
+}
+
+void
+calls_move(struct call *call, struct sink *to)
+{
+	struct sink *from = call->to;
+
+	free(call->token);
+	call->token = NULL;
+	call->log_level = SBX_MCP_NONE;
+	call->to = to;
+	to->client->ncalls++;
+	sink_hold(to);
+	from->client->ncalls--;
+	sink_release(from);
 }
 
 /* *ret_token: owned, NULL when no progress is wanted.  0, SBX_E_RANGE. */
@@ -195,7 +213,8 @@ calls_hand(struct front *f, struct call *call)
 	if (monitor_call(f, &(struct sbx_call){
 	    .principal = call->to->client->principal, .call = call->number,
 	    .tool = call->tool, .container = call->container,
-	    .want_progress = call->token != NULL,
+	    .want_progress = call->token != NULL || call->task != NULL,
+	    .patient = call->task != NULL,
 	    .log_level = call->log_level, .client_can = call->can,
 	    .inputs = inputs.len > 0 ? inputs.data : "" }, call->args) == 0)
 		return (0);
@@ -227,6 +246,8 @@ calls_start(const struct request *r, enum call_kind kind, const char *tool,
 	call = call_new(r, kind, token);
 	if (kind == CALL_LISTEN)
 		return (call);
+	if (kind == CALL_TOOL)
+		call->task = task_reserve(r, call);
 	/* both are checked names, of at most 64 bytes */
 	(void)sbx_strlcpy(call->tool, tool, sizeof(call->tool));
 	(void)sbx_strlcpy(call->container, container,
@@ -252,6 +273,8 @@ calls_progress(struct front *f, const struct sbx_call_progress *m)
 
 	/* Source: MCP revision 2026-07-28, basic/patterns/progress: the value
 	 * must rise, and none may follow the answer. */
+	if (call != NULL && call->task != NULL)
+		task_progress(call->task, m->message);
 	if (call == NULL || call->token == NULL ||
 	    (call->sent_ns != 0 && (m->done <= call->done ||
 	    now - call->sent_ns < PROGRESS_NS)))

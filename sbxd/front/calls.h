@@ -22,6 +22,7 @@ struct call {
 	enum method_id method;
 	bool content;		/* the result has members of its own */
 	uint8_t log_level;	/* the least that is wanted; 0: nothing */
+	struct task *task;	/* it is, or may become; NULL: none */
 	struct sink *to;	/* borrowed; it is told when the call goes */
 	const struct rev *rev;
 	char *id, *token;	/* JSON text, owned; token NULL: no progress */
@@ -47,6 +48,9 @@ void calls_cancel_sink(struct front *f, const struct sink *to);
 /* A subscription, which no answer ends, goes with its connection. */
 void calls_end_listen(struct front *f, const struct sink *to);
 void calls_drop_client(struct front *f, const struct client *who);
+/* What it says goes to another from now on, and nothing but its answer.  The
+ * sink that it had may go. */
+void calls_move(struct call *call, struct sink *to);
 
 /*
  * Enter r and hand it to the monitor (not CALL_LISTEN).  arguments: one JSON

@@ -5,6 +5,7 @@
 #include "sbxd/front/http.h"
 #include "sbxd/front/inputs.h"
 #include "sbxd/front/reply.h"
+#include "sbxd/front/tasks.h"
 
 #include <event2/event.h>
 #include <fcntl.h>
@@ -136,6 +137,8 @@ on_reap(int fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	conn_free(c);
+	if (principal != 0)
+		tasks_gone(f, principal);
 	/* GONE and EOF cancel its calls over there: nothing else is needed.
 	 * No channel, no monitor: this process ends by itself. */
 	if (stdio)

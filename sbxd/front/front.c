@@ -5,6 +5,7 @@
 #include "sbxd/front/http.h"
 #include "sbxd/front/inputs.h"
 #include "sbxd/front/methods_tools.h"
+#include "sbxd/front/tasks.h"
 
 #include <event2/event.h>
 #include <json-c/json.h>
@@ -41,6 +42,7 @@ front_clear(struct front *f)
 		conn_free(f->conns);
 	}
 	http_clear(f);
+	tasks_clear(f);
 	inputs_clear(f);
 	for (size_t i = 0; i < LISTENER_MAX; i++)
 		listen_clear(&f->listeners[i]);

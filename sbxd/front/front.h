@@ -11,6 +11,7 @@ struct http_session;
 struct http_user;
 struct input;
 struct stream;
+struct task;
 struct event;
 struct event_base;
 struct json_tokener;
@@ -58,6 +59,9 @@ struct front {
 	struct input *inputs;
 	unsigned ninputs;
 	uint64_t last_ask;	/* ids of requests of ours; inputs_legacy.c */
+	struct task *tasks;	/* tasks.c */
+	unsigned ntasks;
+	size_t task_bytes;	/* of what they ended with */
 	uint8_t profile;	/* which tools are listed: SBX_PROFILE_* */
 	int exit_code;
 };

@@ -5,6 +5,7 @@
 #include "sbxd/front/inputs.h"
 #include "sbxd/front/methods_tools.h"
 #include "sbxd/front/reply.h"
+#include "sbxd/front/tasks.h"
 
 #include <event2/event.h>
 #include <stdarg.h>
@@ -672,6 +673,7 @@ on_sweep(int fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	tasks_sweep(f, now);
 	stream_sweep(f, now);
 	http_session_sweep(f, now);
 	http_user_sweep(f, now);

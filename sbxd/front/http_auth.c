@@ -2,6 +2,7 @@
 
 #include "common/base/sha256.h"
 #include "sbxd/front/inputs.h"
+#include "sbxd/front/tasks.h"
 
 #include <string.h>
 
@@ -52,7 +53,8 @@ http_user_sweep(struct front *f, uint64_t now_ns)
 	for (u = f->users; u != NULL; u = next) {
 		next = u->next;
 		limit = u->known && u->principal == 0 ? NOBODY_NS : FORGET_NS;
-		if (u->refs == 0 && now_ns - u->used_ns > limit)
+		if (u->refs == 0 && now_ns - u->used_ns > limit &&
+		    (u->principal == 0 || !tasks_any(f, u->principal)))
 			user_free(f, u);
 	}
 }

@@ -19,6 +19,10 @@ void on_listen(struct request *r);
 /* methods_tools.c */
 void on_tools_list(struct request *r);
 void on_tools_call(struct request *r);
+/* tasks.c */
+void on_tasks_get(struct request *r);
+void on_tasks_update(struct request *r);
+void on_tasks_cancel(struct request *r);
 /* forward.c */
 void on_forward(struct request *r);
 

@@ -6,6 +6,7 @@
 #include "sbxd/front/client.h"
 #include "sbxd/front/http.h"
 #include "sbxd/front/reply.h"
+#include "sbxd/front/tasks.h"
 
 #include <json-c/json.h>
 #include <string.h>
@@ -17,8 +18,10 @@ put_capabilities(struct sbx_buf *b, const struct rev *rev)
 {
 	reply_name(b, "capabilities");
 	(void)sbx_buf_printf(b, "{\"tools\":{},\"resources\":{},"
-	    "\"prompts\":{},\"logging\":{}%s}",
-	    rev->fields & REV_F_COMPLETIONS ? ",\"completions\":{}" : "");
+	    "\"prompts\":{},\"logging\":{}%s%s}",
+	    rev->fields & REV_F_COMPLETIONS ? ",\"completions\":{}" : "",
+	    rev->fields & REV_F_TASKS ? ",\"extensions\":{\""
+	    TASKS_EXTENSION "\":{}}" : "");
 }
 
 static void

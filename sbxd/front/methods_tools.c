@@ -5,6 +5,7 @@
 #include "sbxd/front/calls.h"
 #include "sbxd/front/methods.h"
 #include "sbxd/front/reply.h"
+#include "sbxd/front/tasks.h"
 #include "sbxd/front/tools/tools.h"
 
 #include <json-c/json.h>
@@ -228,6 +229,25 @@ find_container(const struct sbx_tool *t, struct span arguments,
 	json_object_put(o);
 }
 
+/* A tool that is nothing but a task, where there can be none: answered. */
+static bool
+task_refused(struct request *r, const struct sbx_tool *t)
+{
+	if (t->task != SBX_TASK_MUST)
+		return (false);
+	if (!tasks_wanted(r))
+		reply_error(r->to, r->rev, r->id, RPC_MISSING_CAPABILITY,
+		    TASKS_REQUIRED, "Missing required client capability: "
+		    "%s is a task", t->name);
+	else if (tasks_full(r->f, r->to->client->principal))
+		reply_tool_error(r->to, r->rev, r->id, "busy", "busy",
+		    "Wait: a task is forgotten ten minutes after its end.",
+		    "There are too many tasks.");
+	else
+		return (false);
+	return (true);
+}
+
 void
 on_tools_call(struct request *r)
 {
@@ -258,8 +278,12 @@ on_tools_call(struct request *r)
 		    "\"arguments\" must be an object.");
 		return;
 	}
+	if (task_refused(r, t))
+		return;
 	find_container(t, arguments, container);
 	call = calls_start(r, CALL_TOOL, t->name, container, arguments);
 	if (call != NULL)
 		call->content = t->content;
+	if (call != NULL && call->task != NULL && t->task != SBX_TASK_LATE)
+		task_show(call->task);
 }

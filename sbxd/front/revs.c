@@ -2,6 +2,7 @@
 
 #include "common/proto/proto.h"
 #include "sbxd/front/methods.h"
+#include "sbxd/front/tasks.h"
 
 #include <string.h>
 
@@ -39,10 +40,11 @@ const struct rev revs[REV_MAX] = {
 	    REV_F_COMPLETIONS | REV_F_ANNOTATIONS | REV_F_STRUCTURED | REV_F_PRIMING,
 	    CODE_RESOURCE_NOT_FOUND, CAN_ALL },
 	[REV_2026_07_28] = { "2026-07-28", true,
-	    HAS(CANCELLED) | HAS(DISCOVER) | HAS(LISTEN) | SERVED,
+	    HAS(CANCELLED) | HAS(DISCOVER) | HAS(LISTEN) | HAS(TASKS_GET) |
+	    HAS(TASKS_UPDATE) | HAS(TASKS_CANCEL) | SERVED,
 	    REV_F_RESULT_TYPE | REV_F_SERVER_META | REV_F_CACHE |
-	    REV_F_COMPLETIONS | REV_F_ANNOTATIONS | REV_F_STRUCTURED | REV_F_HEADERS,
-	    CODE_INVALID_PARAMS, CAN_ALL },
+	    REV_F_COMPLETIONS | REV_F_ANNOTATIONS | REV_F_STRUCTURED | REV_F_HEADERS |
+	    REV_F_TASKS, CODE_INVALID_PARAMS, CAN_ALL },
 };
 
 const enum rev_id revs_newest_first[REV_MAX - 1] = {
@@ -74,6 +76,15 @@ const struct method methods[METHOD_MAX] = {
 	[METHOD_SET_LEVEL] = { "logging/setLevel", .fn = on_set_level },
 	[METHOD_ROOTS_CHANGED] = { "notifications/roots/list_changed",
 	    .notification = true },
+	[METHOD_TASKS_GET] = { "tasks/get", "taskId",
+	    .needs = SBX_CAN_TASKS, .missing = TASKS_REQUIRED,
+	    .fn = on_tasks_get },
+	[METHOD_TASKS_UPDATE] = { "tasks/update", "taskId",
+	    .needs = SBX_CAN_TASKS, .missing = TASKS_REQUIRED,
+	    .fn = on_tasks_update },
+	[METHOD_TASKS_CANCEL] = { "tasks/cancel", "taskId",
+	    .needs = SBX_CAN_TASKS, .missing = TASKS_REQUIRED,
+	    .fn = on_tasks_cancel },
 	[METHOD_PROGRESS] = { "notifications/progress",
 	    .notification = true },
 };

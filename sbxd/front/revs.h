@@ -41,6 +41,9 @@ enum method_id {
 	METHOD_SET_LEVEL,	/* logging/setLevel */
 	METHOD_ROOTS_CHANGED,	/* notifications/roots/list_changed */
 	METHOD_PROGRESS,	/* notifications/progress */
+	METHOD_TASKS_GET,
+	METHOD_TASKS_UPDATE,
+	METHOD_TASKS_CANCEL,
 	METHOD_MAX
 };
 
@@ -55,6 +58,7 @@ enum rev_field {
 	REV_F_ANNOTATIONS = 128, /* hints of tools */
 	REV_F_COMPLETIONS = 512, /* a capability of that name */
 	REV_F_STRUCTURED = 256,	/* structuredContent, outputSchema, titles */
+	REV_F_TASKS = 1024,	/* the extension of that name */
 	REV_F_NULL_ID = 8,	/* an error without a readable id says null */
 };
 
@@ -73,6 +77,10 @@ struct method {
 	const char *named;	/* the param that Mcp-Name repeats; NULL */
 	bool notification;
 	bool asks;		/* may be answered by InputRequiredResult */
+	/* enum sbx_client_can: the client must have declared it, else `missing`,
+	 * data of the error */
+	uint32_t needs;
+	const char *missing;
 	void (*fn)(struct request *r);
 };
 extern const struct method methods[METHOD_MAX];

@@ -161,6 +161,10 @@ dispatch(struct request *r, const char *name, size_t len)
 	if (calls_find_id(r->f, r->to->client, r->id) != NULL)
 		reply_error(r->to, r->rev, r->id, RPC_INVALID_REQUEST, NULL,
 		    "Invalid request: a request with this id is in flight");
+	else if (rev_has(r->rev, m) && (r->can & methods[m].needs) !=
+	    methods[m].needs)
+		reply_error(r->to, r->rev, r->id, RPC_MISSING_CAPABILITY,
+		    methods[m].missing, "Missing required client capability");
 	else if (rev_has(r->rev, m) && !methods[m].notification)
 		methods[m].fn(r);
 	else if (m < METHOD_MAX && !methods[m].notification &&

@@ -131,13 +131,15 @@ call_new(struct monitor *m, const struct sbx_call *msg, int args_fd)
 		.session = s, .who = s->who, .args_fd = args_fd,
 		.recovery = policy_is_recovery(msg->tool),
 		.want_progress = msg->want_progress,
-		.patient = msg->patient, .log_level = msg->log_level,
+		.log_level = msg->log_level,
 		.client_can = msg->client_can,
 		.since_ns = sbx_mono_ns() };
 	(void)sbx_strlcpy(probe.tool, msg->tool, sizeof(probe.tool));
 	(void)sbx_strlcpy(probe.container, msg->container,
 	    sizeof(probe.container));
 	call_set_capped(m, &probe);
+	probe.patient = msg->patient && !probe.recovery &&
+	    policy_patient_fits(m, &probe);
 	for (i = 0; i < SBX_NELEM(m->calls) && c == NULL; i++)
 		if (!m->calls[i].used)
 			c = &m->calls[i];

@@ -516,6 +516,8 @@ bool policy_connected(const struct session *s);
 /* The call fits below the caps; else *ret_why says which one it meets. */
 bool policy_call_fits(struct monitor *m, const struct call *c,
     const char **ret_why);
+/* May it last as long as its work?  Else it has the time of any other. */
+bool policy_patient_fits(const struct monitor *m, const struct call *c);
 /* Of this principal, by whole id; NULL when foreign or absent alike. */
 struct sandbox *policy_sandbox(struct monitor *m, const struct principal *p,
     const char *id);

@@ -117,6 +117,31 @@ policy_call_fits(struct monitor *m, const struct call *c,
 	return (same < SBX_MAX_CALLS_SANDBOX);
 }
 
+/*
+ * Calls that may last have a part of the places only: however many of them
+ * there are, and whoever's, short ones find theirs.
+ */
+bool
+policy_patient_fits(const struct monitor *m, const struct call *c)
+{
+	unsigned all = 0, own = 0, same = 0;
+	const struct call *o;
+	size_t i;
+
+	for (i = 0; i < SBX_NELEM(m->calls); i++) {
+		o = &m->calls[i];
+		if (!o->used || o == c || !o->patient)
+			continue;
+		all++;
+		own += o->who == c->who;
+		same += c->capped[0] != '\0' && o->who == c->who &&
+		    strcmp(o->capped, c->capped) == 0;
+	}
+	return (all < SBX_MAX_CALLS_PATIENT &&
+	    own < SBX_MAX_CALLS_PATIENT_PRINCIPAL &&
+	    same < SBX_MAX_CALLS_PATIENT_SANDBOX);
+}
+
 struct sandbox *
 policy_sandbox(struct monitor *m, const struct principal *p, const char *id)
 {

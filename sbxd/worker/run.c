@@ -28,6 +28,8 @@ static const char script[] =
     "for c in \"$@\"; do eval \"$c\"; case $? in 0) ;; *) exit ;; esac; done";
 
 #define ENV_MAX_BYTES 24576	/* of EXEC_START */
+#define KILL_MS 15000u
+#define SLICE_MS 600000u	/* the monitor waits no longer than an hour */
 #define WORK_DIR "/workspace"
 
 static void
@@ -209,8 +211,9 @@ run_wait(struct call *call, const char *run, uint32_t ms,
 
 	/* Counted, so that a monitor that answers early makes no storm. */
 	for (i = 0; i < ms / WORKER_PROGRESS_MS + 2; i++) {
-		slice = call->want_progress && left > WORKER_PROGRESS_MS ?
-		    WORKER_PROGRESS_MS : left;
+		slice = call->want_progress ? WORKER_PROGRESS_MS : SLICE_MS;
+		if (slice > left)
+			slice = left;
 		error = exec_wait(call->ask, run, slice, ret_state);
 		if (error != 0 || ret_state->state == SBX_RUN_ENDED)
 			return (error);
@@ -229,6 +232,18 @@ run_wait(struct call *call, const char *run, uint32_t ms,
 	return (0);
 }
 
+/* A client that polls waits for the command's own time-out, and for what it
+ * takes to kill it. */
+static uint32_t
+foreground_ms(const struct call *call, const struct run_spec *s)
+{
+	uint64_t ms = s->timeout_ms + KILL_MS;
+
+	if (!call->patient || ms < WORKER_CALL_MS)
+		return (call_left_ms(call));
+	return (ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms);
+}
+
 int
 run_foreground(struct call *call, const struct run_spec *s, bool *ret_over)
 {
@@ -240,7 +255,8 @@ run_foreground(struct call *call, const struct run_spec *s, bool *ret_over)
 	error = run_start(call, s, run);
 	if (error != 0)
 		return (call_refused(call, error));
-	error = run_wait(call, run, call_left_ms(call), s->timeout_ms, &state);
+	error = run_wait(call, run, foreground_ms(call, s), s->timeout_ms,
+	    &state);
 	if (error == SBX_E_POLICY) {
 		error = call_refused(call, error);
 		result_str(call->res, "run_id", run);

@@ -89,7 +89,12 @@ call_left_ms(const struct call *call)
 {
 	uint32_t ms = call_elapsed_ms(call);
 
-	return (ms < WORKER_CALL_MS ? WORKER_CALL_MS - ms : 0);
+	uint64_t limit = WORKER_CALL_MS;
+
+	if (call->patient && call->exec_timeout_ms > limit)
+		limit = call->exec_timeout_ms < UINT32_MAX ?
+		    call->exec_timeout_ms : UINT32_MAX;
+	return (ms < limit ? (uint32_t)limit - ms : 0);
 }
 
 int

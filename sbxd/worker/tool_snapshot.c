@@ -209,6 +209,25 @@ setup_failed(struct call *call, const struct ask_deps *d)
 	return (error);
 }
 
+/* The monitor answers in the time of a call; who polls asks again. */
+static int
+deps_wait(struct call *call, const struct sbx_deps_make *q,
+    struct ask_deps *ret_deps)
+{
+	int error;
+
+	for (;;) {
+		error = deps_make(call->ask, q, ret_deps);
+		if (error != SBX_E_POLICY || !call->patient ||
+		    call_elapsed_ms(call) >= SBX_SETUP_S * 1000 ||
+		    strcmp(call->ask->refused.code, "setup_running") != 0)
+			return (error);
+		error = call_progress(call, 0, "the setup commands run");
+		if (error != 0)
+			return (error);
+	}
+}
+
 int
 setup_from_args(struct call *call, struct sbx_sb_create *m,
     struct ask_deps *ret_deps, bool *ret_go)
@@ -235,7 +254,7 @@ setup_from_args(struct call *call, struct sbx_sb_create *m,
 		return (0);
 	}
 	q.commands.data = b.data;
-	error = deps_make(call->ask, &q, ret_deps);
+	error = deps_wait(call, &q, ret_deps);
 	if (error != 0)
 		return (call_refused(call, error));
 	if (ret_deps->error != 0)

@@ -77,7 +77,8 @@ int setup_from_args(struct call *call, struct sbx_sb_create *m,
     struct ask_deps *ret_deps, bool *ret_go);
 void setup_put(struct result *r, const struct ask_deps *d); /* `deps` */
 
-/* Milliseconds since the call began, and left of WORKER_CALL_MS. */
+/* Milliseconds since the call began, and left: of WORKER_CALL_MS, or where
+ * nobody is kept waiting of the time-out of commands, if that is longer. */
 uint32_t call_elapsed_ms(const struct call *call);
 uint32_t call_left_ms(const struct call *call);
 /* Tell the client, if it wants to know; message is cut to fit. */

@@ -133,6 +133,10 @@ TESTS += tests/regress/test_image_import.py tests/regress/test_image_attack.py
 EXTRA_DIST += tests/regress/test_image_import.py \
 	tests/regress/test_image_attack.py tests/lib/imgsrc.py
 
+# tasks: calls that last longer than their request
+TESTS += tests/regress/test_tasks.py
+EXTRA_DIST += tests/regress/test_tasks.py
+
 # MCP over HTTP
 TESTS += tests/regress/test_http.py tests/regress/test_quirks.py
 EXTRA_DIST += tests/regress/test_http.py tests/regress/test_quirks.py \

@@ -29,7 +29,8 @@ t.ok(r["result"]["supportedVersions"][0] == MODERN and
      set(LEGACY) < set(r["result"]["supportedVersions"]),
      "discover names the versions")
 t.ok(set(r["result"]["capabilities"]) ==
-     {"tools", "resources", "prompts", "completions", "logging"},
+     {"tools", "resources", "prompts", "completions", "logging",
+      "extensions"},
      "discover declares what is there, and no more")
 t.ok(len(r["result"]["instructions"].encode()) <= 2048,
      "instructions are at most 2,048 bytes")

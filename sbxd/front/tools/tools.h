@@ -19,6 +19,11 @@ enum sbx_tool_profile {		/* which --profile lists it (all: always) */
 	SBX_PROFILE_ALL = 0, SBX_PROFILE_IMPLEMENT = 1, SBX_PROFILE_REVIEW = 2,
 	SBX_PROFILE_ISSUE = 4,
 };
+enum sbx_tool_task {		/* for clients that know tasks */
+	SBX_TASK_LATE,		/* it becomes one when it lasts */
+	SBX_TASK_SOON,		/* it is one from the beginning */
+	SBX_TASK_MUST,		/* and cannot be called otherwise */
+};
 enum sbx_tool_pool { SBX_POOL_WORK, SBX_POOL_RECOVERY };
 
 struct sbx_tool {
@@ -33,6 +38,7 @@ struct sbx_tool {
 	/* its result has the members `content` and perhaps
 	 * `structuredContent` of its own; else the object is both */
 	bool content;
+	uint8_t task;		/* enum sbx_tool_task */
 };
 /*
  * All families, in listing order, up to one without tools.  Link-time data:
