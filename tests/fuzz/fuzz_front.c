@@ -9,7 +9,8 @@
  *	0..5	bytes from that client: 0 to 3 HTTP, 4 Unix, 5 stdio
  *	c h	the client named by the next digit goes; closes its half
  *	s	it stops reading, or goes on
- *	r R i	the oldest call's result, an error's, one that wants input
+ *	r R i E	the oldest call's result: good, an error's, one that wants input,
+ *		an error of the protocol
  *	n	the newest call's result
  *	p l f	progress of the oldest; a line for its client's log, with its
  *		level first; a refusal, the text is its code
@@ -20,7 +21,8 @@
  *
  * In a client's bytes: \1 and a digit is the id of a session, the newest is 0;
  * \2 is the length of what follows the next empty line; \3 the header lines
- * that every request has; \4 the two members of _meta of a modern request.
+ * that every request has; \4 the two members of _meta of a modern request;
+ * \5 the newest requestState.
  *
  * What goes out is framed as HTTP has it, all JSON in it is clean, and in the
  * end nothing is left: not here, and no call at the monitor's.
@@ -30,6 +32,7 @@
 #include "common/base/log.h"
 #include "sbxd/front/calls.h"
 #include "sbxd/front/http.h"
+#include "sbxd/front/inputs.h"
 
 #include <event2/event.h>
 #include <fcntl.h>
@@ -63,6 +66,7 @@ struct fake {			/* the monitor */
 static struct front front;
 static struct fake fake;
 static struct client_end ends[CLIENTS];
+static char request_state[33];
 
 /* --- the monitor ------------------------------------------------------------ */
 
@@ -226,7 +230,9 @@ send_log(uint32_t call, const uint8_t *text, size_t len)
 static void
 answer(size_t i, uint8_t what, const uint8_t *text, size_t len)
 {
-	static const char kinds[] = "rRi";	/* enum sbx_result_kind */
+	static const char kinds[SBX_RESULT_MAX] = { [SBX_RESULT_OK] = 'r',
+		[SBX_RESULT_ERROR] = 'R', [SBX_RESULT_INPUT] = 'i',
+		[SBX_RESULT_FAULT] = 'E' };
 	uint32_t call = fake.calls[i].number;
 
 	if (what == 'p')
@@ -238,8 +244,8 @@ answer(size_t i, uint8_t what, const uint8_t *text, size_t len)
 		if (what == 'f')
 			send_refusal(call, text, len);
 		else
-			send_result(call, (uint8_t)(strchr(kinds, what) -
-			    kinds), text, len);
+			send_result(call, (uint8_t)((const char *)memchr(kinds,
+			    what, sizeof(kinds)) - kinds), text, len);
 	}
 }
 
@@ -258,7 +264,7 @@ monitor_does(uint8_t what, const uint8_t *text, size_t len)
 			answer(i, 'p', text, len);
 	else if (what == 'n')
 		answer(fake.ncalls - 1, 'r', text, len);
-	else if (strchr("rRipfl", what) != NULL)
+	else if (strchr("rRiEpfl", what) != NULL)
 		answer(0, what, text, len);
 }
 
@@ -354,15 +360,28 @@ check_lines(const char *p, const char *end)
 /* --- the clients ---------------------------------------------------------------- */
 
 static void
+find_state(const char *p, size_t n)
+{
+	static const char name[] = "\"requestState\":\"";
+	const char *at = memmem(p, n, name, sizeof(name) - 1);
+
+	if (at != NULL && n - (size_t)(at - p) > sizeof(name) + 32)
+		(void)snprintf(request_state, sizeof(request_state), "%.32s",
+		    at + sizeof(name) - 1);
+}
+
+static void
 drain(struct client_end *e)
 {
 	static char buf[65536];
 	ssize_t n;
 
 	while (e->fd != -1 && !e->stuck &&
-	    (n = recv(e->fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
+	    (n = recv(e->fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0) {
 		if (sbx_buf_add(&e->got, buf, (size_t)n) != 0)
 			abort();
+		find_state(buf, (size_t)n);
+	}
 }
 
 static void
@@ -449,6 +468,8 @@ fill_in(struct sbx_buf *b, const uint8_t *p, size_t n)
 			(void)sbx_buf_str(b, usual);
 		else if (p[i] == 4)
 			(void)sbx_buf_str(b, meta);
+		else if (p[i] == 5)
+			(void)sbx_buf_str(b, request_state);
 		else
 			(void)sbx_buf_add(b, &p[i], 1);
 	}
@@ -499,6 +520,7 @@ take_time(void)
 static void
 expire(void)
 {
+	inputs_sweep(&front, UINT64_MAX);
 	stream_sweep(&front, UINT64_MAX);
 	http_session_sweep(&front, UINT64_MAX);
 	http_user_sweep(&front, UINT64_MAX);
@@ -565,7 +587,7 @@ end(void)
 	expire();
 	turn();
 	if (front.conns != NULL || front.ncalls != 0 || front.nstreams != 0 ||
-	    front.nsessions != 0 || front.nusers != 0 || front.bodies != 0 ||
+	    front.nsessions != 0 || front.ninputs != 0 || front.nusers != 0 || front.bodies != 0 ||
 	    fake.ncalls != 0)
 		abort();
 	for (size_t i = 0; i < LISTENER_MAX; i++)
@@ -584,6 +606,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fake.nobody = false;
 	fake.last_principal = 1;
 	front.last_stream = front.last_conn = front.last_call = 0;
+	front.last_ask = 0;
+	request_state[0] = '\0';
 	for (int i = 0; size > 0 && i < ROUNDS; i++) {
 		nul = memchr(data, 0, size);
 		n = nul == NULL ? size : (size_t)(nul - data);
