@@ -14,7 +14,7 @@ import front_monitor  # noqa: E402
 from front_monitor import Front, META, MODERN, P, Tap, is_error  # noqa: E402
 
 t = Tap()
-INPUT = 2
+INPUT = 3          # SBX_RESULT_INPUT
 ALL = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}},
        "roots": {}}
 FORM = {"method": "elicitation/create", "params": {
