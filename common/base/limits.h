@@ -39,6 +39,8 @@
 #define SBX_MAX_FRONT_CALLS 256	/* the front's own table, all connections */
 #define SBX_MAX_CONN_CALLS 64	/* of one connection, in that table */
 #define SBX_MAX_FRONT_LISTENS 1024 /* of subscriptions/listen, beside them */
+#define SBX_MAX_SUBS 1024	/* subscriptions of one front */
+#define SBX_MAX_SUBS_CLIENT 64	/* of one handle, and in one request */
 #define SBX_MAX_ASKS 8		/* of its client, by one result */
 #define SBX_MAX_ASK_BYTES (64u << 10) /* such a result */
 #define SBX_MAX_ROUNDS 8	/* of one call of a legacy client */

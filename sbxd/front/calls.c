@@ -5,6 +5,7 @@
 #include "sbxd/front/client.h"
 #include "sbxd/front/forward.h"
 #include "sbxd/front/reply.h"
+#include "sbxd/front/subs.h"
 #include "sbxd/front/tasks.h"
 
 #include <inttypes.h>
@@ -44,6 +45,8 @@ calls_free(struct front *f, struct call *call)
 {
 	size_t i;
 
+	if (call->kind == CALL_LISTEN)
+		subs_drop_call(f, call);
 	for (i = 0; i < SBX_FRONT_CALLS; i++)
 		if (f->calls[i] == call)
 			f->calls[i] = NULL;
@@ -102,6 +105,16 @@ calls_end_listen(struct front *f, const struct sink *to)
 			calls_free(f, f->calls[i]);
 			return;	/* the one request of the stream */
 		}
+}
+
+int
+calls_listen(struct front *f, struct call *call)
+{
+	if (f->nlistens >= SBX_MAX_FRONT_LISTENS)
+		return (SBX_E_LIMIT);
+	call->kind = CALL_LISTEN;
+	f->nlistens++;
+	return (0);
 }
 
 void
@@ -378,7 +391,10 @@ calls_result(struct front *f, uint32_t number, int fd, uint8_t kind)
 	if (!read_result(fd, &text, &len))
 		calls_refuse(call, "bad_result", "",
 		    "The worker's result was not usable.");
-	else if (kind == SBX_RESULT_INPUT) {
+	else if (call->method == METHOD_LISTEN && kind == SBX_RESULT_OK) {
+		if (subs_listen(call, text, len))
+			return;		/* its answer is its end */
+	} else if (kind == SBX_RESULT_INPUT) {
 		if (!inputs_result(f, call, text, len))
 			return;
 	} else if (kind == SBX_RESULT_FAULT)

@@ -47,6 +47,9 @@ void calls_cancel_client(struct front *f, const struct client *who);
 void calls_cancel_sink(struct front *f, const struct sink *to);
 /* A subscription, which no answer ends, goes with its connection. */
 void calls_end_listen(struct front *f, const struct sink *to);
+/* One that a worker was asked about is a subscription from now on.  0, or
+ * SBX_E_LIMIT: there are too many. */
+int calls_listen(struct front *f, struct call *call);
 void calls_drop_client(struct front *f, const struct client *who);
 /* What it says goes to another from now on, and nothing but its answer.  The
  * sink that it had may go. */

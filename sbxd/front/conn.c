@@ -5,6 +5,7 @@
 #include "sbxd/front/http.h"
 #include "sbxd/front/inputs.h"
 #include "sbxd/front/reply.h"
+#include "sbxd/front/subs.h"
 #include "sbxd/front/tasks.h"
 
 #include <event2/event.h>
@@ -260,6 +261,13 @@ prepare_fd(int fd)
 	return (CONN_IO_READY);
 }
 
+static struct sink *
+conn_events(struct client *who)
+{
+	return (&((struct conn *)((char *)who -
+	    offsetof(struct conn, client)))->sink);
+}
+
 static struct conn *
 conn_new(struct front *f, int fd_in, int fd_out)
 {
@@ -268,6 +276,7 @@ conn_new(struct front *f, int fd_in, int fd_out)
 	c->f = f;
 	c->sink = (struct sink){ .f = f, .client = &c->client,
 		.send = conn_send };
+	c->client.events = conn_events;
 	c->fd_in = fd_in;
 	c->fd_out = fd_out;
 	c->first = true;
@@ -391,6 +400,7 @@ conn_free(struct conn *c)
 	if (c->http != NULL)
 		http_conn_free(c);
 	calls_drop_client(f, &c->client);
+	subs_drop_client(f, &c->client);
 	while (*p != c)
 		p = &(*p)->next;
 	*p = c->next;

@@ -5,6 +5,7 @@
 #include "sbxd/front/calls.h"
 #include "sbxd/front/methods.h"
 #include "sbxd/front/reply.h"
+#include "sbxd/front/subs.h"
 
 #include <json-c/json.h>
 #include <string.h>
@@ -21,6 +22,8 @@ static const struct forward rows[] = {
 	/* a run may still write */
 	{ METHOD_RESOURCES_READ, { { "uri", 'S' } }, { "[contents" },
 	    .scope = "private", .resource = true },
+	{ METHOD_SUBSCRIBE, { { "uri", 'S' } }, .resource = true,
+	    .granted = subs_granted },
 	{ METHOD_PROMPTS_LIST, { { "cursor", 's' } },
 	    { "[prompts", " nextCursor" }, HOUR_MS, "public" },
 	{ METHOD_PROMPTS_GET, { { "name", 'S' }, { "arguments", 'o' } },
@@ -149,15 +152,18 @@ usable(const struct call *call, const char *member, const char *text,
 }
 
 void
-forward_result(const struct call *call, const char *text, size_t len)
+forward_result(struct call *call, const char *text, size_t len)
 {
 	const struct forward *row = forward_row(call->method);
 	struct sbx_buf *b;
 
 	if (!usable(call, row->members[0], text, len))
 		return;
-	if (row->granted != NULL)
-		row->granted(call);
+	if (row->granted != NULL && row->granted(call, text, len) != 0) {
+		reply_error(call->to, call->rev, call->id, RPC_INTERNAL_ERROR,
+		    NULL, "There are too many of these");
+		return;
+	}
 	b = reply_begin(call->to, call->rev, call->id);
 	if (row->scope != NULL)
 		reply_cache(b, call->rev, row->ttl_ms, row->scope);

@@ -23,8 +23,9 @@ struct forward {
 	unsigned ttl_ms;	/* of a cache */
 	const char *scope;	/* cacheScope; NULL: nothing to cache */
 	bool resource;		/* what is missing is a resource */
-	/* more that is done when it was granted; NULL: nothing */
-	void (*granted)(const struct call *call);
+	/* More that is done when it was granted, with the worker's object;
+	 * NULL: nothing.  0, or SBX_E_LIMIT: refused for that. */
+	int (*granted)(struct call *call, const char *text, size_t len);
 };
 
 /* The row of a method, which must have one. */
@@ -32,7 +33,7 @@ const struct forward *forward_row(enum method_id method);
 /* A method's function (methods.h): hand r to a worker. */
 void on_forward(struct request *r);
 /* Its result, and its error object, for the client. */
-void forward_result(const struct call *call, const char *text, size_t len);
+void forward_result(struct call *call, const char *text, size_t len);
 /* The result of a tool that has `content` of its own. */
 void forward_content(const struct call *call, const char *text, size_t len);
 void forward_error(const struct call *call, const char *text, size_t len);

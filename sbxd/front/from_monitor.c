@@ -2,6 +2,7 @@
 
 #include "sbxd/front/conn.h"
 #include "sbxd/front/http.h"
+#include "sbxd/front/subs.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -99,6 +100,15 @@ on_call_progress(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+static int
+on_run_changed(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct sbx_run_changed *m = &in->m.run_changed;
+
+	subs_run_changed(sbx_peer_ctx(p), m->principal, m->run, m->ended != 0);
+	return (0);
+}
+
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_PING] = { SBX_ST_ANY, 0, on_ping },
 	[SBX_MSG_SHUTDOWN] = { SBX_ST_ANY, SBX_D_ONCE, on_shutdown },
@@ -108,6 +118,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_FRONT_USER] = { SBX_ST_ANY, 0, on_front_user },
 	[SBX_MSG_CALL_RESULT] = { SBX_ST_ANY, 0, on_call_result },
 	[SBX_MSG_CALL_REFUSED] = { SBX_ST_ANY, 0, on_call_refused },
+	[SBX_MSG_RUN_CHANGED] = { SBX_ST_ANY, 0, on_run_changed },
 	[SBX_MSG_CALL_LOG] = { SBX_ST_ANY, 0, on_call_log },
 	[SBX_MSG_CALL_PROGRESS] = { SBX_ST_ANY, 0, on_call_progress },
 };

@@ -5,6 +5,7 @@
 #include "sbxd/front/http.h"
 #include "sbxd/front/inputs.h"
 #include "sbxd/front/methods_tools.h"
+#include "sbxd/front/subs.h"
 #include "sbxd/front/tasks.h"
 
 #include <event2/event.h>
@@ -37,6 +38,7 @@ front_init(struct front *f, struct event_base *base, const char *profile)
 void
 front_clear(struct front *f)
 {
+	subs_close(f);
 	while (f->conns != NULL) {
 		conn_flush(f->conns);
 		conn_free(f->conns);

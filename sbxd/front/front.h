@@ -11,6 +11,7 @@ struct http_session;
 struct http_user;
 struct input;
 struct stream;
+struct sub;
 struct task;
 struct event;
 struct event_base;
@@ -62,6 +63,8 @@ struct front {
 	struct task *tasks;	/* tasks.c */
 	unsigned ntasks;
 	size_t task_bytes;	/* of what they ended with */
+	struct sub *subs;	/* subs.c */
+	unsigned nsubs;
 	uint8_t profile;	/* which tools are listed: SBX_PROFILE_* */
 	int exit_code;
 };
@@ -101,5 +104,6 @@ int monitor_root(struct front *f, uint64_t principal, int fd);
 int monitor_eof(struct front *f);
 int monitor_call(struct front *f, const struct sbx_call *call, int fd);
 int monitor_cancel(struct front *f, uint32_t call);
+int monitor_unwatch(struct front *f, uint64_t principal, const char *run);
 
 #endif

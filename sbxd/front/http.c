@@ -5,6 +5,7 @@
 #include "sbxd/front/inputs.h"
 #include "sbxd/front/methods_tools.h"
 #include "sbxd/front/reply.h"
+#include "sbxd/front/subs.h"
 #include "sbxd/front/tasks.h"
 
 #include <event2/event.h>
@@ -566,13 +567,15 @@ on_get(struct conn *c)
 	/* not 404, which would say that there is no such session */
 	if (st == NULL && !get)
 		http_refuse(c, 400, "Nothing is kept of that event");
-	else if (st != NULL)
+	else if (st != NULL) {
 		stream_resume(st, c, seq);
-	else if ((st = stream_of_get(c, s)) == NULL)
+		subs_reopened(c->f, &s->client);
+	} else if ((st = stream_of_get(c, s)) == NULL)
 		http_refuse(c, 503, "Too many answers are under way");
 	else {
 		stream_open(st);
 		stream_settle(st);
+		subs_reopened(c->f, &s->client);
 	}
 }
 

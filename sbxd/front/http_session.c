@@ -1,6 +1,7 @@
 #include "sbxd/front/http.h"
 
 #include "sbxd/front/calls.h"
+#include "sbxd/front/subs.h"
 
 #include <string.h>
 
@@ -31,6 +32,16 @@ end_idle(struct front *f)
 	return (true);
 }
 
+/* The stream that the client opened for it with GET. */
+static struct sink *
+session_events(struct client *who)
+{
+	struct stream *get = ((struct http_session *)((char *)who -
+	    offsetof(struct http_session, client)))->get;
+
+	return (get != NULL && get->c != NULL ? &get->sink : NULL);
+}
+
 struct http_session *
 http_session_new(struct front *f, struct http_user *u)
 {
@@ -42,6 +53,7 @@ http_session_new(struct front *f, struct http_user *u)
 	s->f = f;
 	sbx_random_hex(s->id, HTTP_ID_HEX / 2);
 	s->client.principal = u->principal;
+	s->client.events = session_events;
 	s->user = u;
 	u->refs++;
 	u->nsessions++;
@@ -74,6 +86,7 @@ http_session_end(struct http_session *s)
 	struct stream *st, *next;
 
 	calls_cancel_client(f, &s->client);
+	subs_drop_client(f, &s->client);
 	for (st = f->streams; st != NULL; st = next) {
 		next = st->next;
 		if (st->session == s)

@@ -26,6 +26,7 @@ libsbxfront_a_SOURCES = \
 	sbxd/front/reply.c sbxd/front/reply.h \
 	sbxd/front/revs.c sbxd/front/revs.h \
 	sbxd/front/rpc.c sbxd/front/rpc.h \
+	sbxd/front/subs.c sbxd/front/subs.h \
 	sbxd/front/tasks.c sbxd/front/tasks.h sbxd/front/to_monitor.c
 libsbxfront_a_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(JSON_CFLAGS)
 pkglibexec_PROGRAMS += sbxd-front

@@ -15,7 +15,6 @@ void on_ping_request(struct request *r);
 void on_discover(struct request *r);
 void on_set_level(struct request *r);
 void on_cancelled(struct request *r);
-void on_listen(struct request *r);
 /* methods_tools.c */
 void on_tools_list(struct request *r);
 void on_tools_call(struct request *r);
@@ -23,6 +22,9 @@ void on_tools_call(struct request *r);
 void on_tasks_get(struct request *r);
 void on_tasks_update(struct request *r);
 void on_tasks_cancel(struct request *r);
+/* subs.c */
+void on_unsubscribe(struct request *r);
+void on_listen(struct request *r);
 /* forward.c */
 void on_forward(struct request *r);
 

@@ -17,8 +17,8 @@ static void
 put_capabilities(struct sbx_buf *b, const struct rev *rev)
 {
 	reply_name(b, "capabilities");
-	(void)sbx_buf_printf(b, "{\"tools\":{},\"resources\":{},"
-	    "\"prompts\":{},\"logging\":{}%s%s}",
+	(void)sbx_buf_printf(b, "{\"tools\":{},"
+	    "\"resources\":{\"subscribe\":true},\"prompts\":{},\"logging\":{}%s%s}",
 	    rev->fields & REV_F_COMPLETIONS ? ",\"completions\":{}" : "",
 	    rev->fields & REV_F_TASKS ? ",\"extensions\":{\""
 	    TASKS_EXTENSION "\":{}}" : "");
@@ -137,32 +137,4 @@ on_cancelled(struct request *r)
 	    (call = calls_find_id(r->f, r->to->client, id)) == NULL)
 		return;
 	calls_cancel(r->f, call);
-}
-
-/*
- * Nothing that is served here ever changes by itself, so the stream carries
- * its acknowledgement only; but it stays open until the client ends it, for
- * clients open an ended one again and again.
- * Source: MCP revision 2026-07-28, basic/patterns/subscriptions.
- */
-void
-on_listen(struct request *r)
-{
-	struct json_object *v;
-	struct sbx_buf *b = &r->to->out;
-
-	if (r->params == NULL ||
-	    !json_object_object_get_ex(r->params, "notifications", &v) ||
-	    !json_object_is_type(v, json_type_object)) {
-		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
-		    "Invalid params: notifications must be an object");
-		return;
-	}
-	if (calls_start(r, CALL_LISTEN, "", "", (struct span){ 0 }) == NULL)
-		return;
-	(void)sbx_buf_printf(b, "{\"jsonrpc\":\"2.0\",\"method\":"
-	    "\"notifications/subscriptions/acknowledged\",\"params\":{"
-	    "\"_meta\":{\"io.modelcontextprotocol/subscriptionId\":%s},"
-	    "\"notifications\":{}}}", r->id);
-	r->to->send(r->to, false);
 }

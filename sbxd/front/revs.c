@@ -11,7 +11,8 @@
     HAS(RESOURCES_TEMPLATES) | HAS(RESOURCES_READ) | HAS(PROMPTS_LIST) | \
     HAS(PROMPTS_GET) | HAS(COMPLETE))
 #define LEGACY (HAS(INITIALIZE) | HAS(INITIALIZED) | HAS(CANCELLED) | \
-    HAS(PING) | HAS(SET_LEVEL) | HAS(ROOTS_CHANGED) | HAS(PROGRESS) | SERVED)
+    HAS(PING) | HAS(SET_LEVEL) | HAS(ROOTS_CHANGED) | HAS(PROGRESS) | \
+    HAS(SUBSCRIBE) | HAS(UNSUBSCRIBE) | SERVED)
 
 #define CAN_2024 (SBX_CAN_SAMPLE | SBX_CAN_ROOTS)
 #define CAN_2025 (CAN_2024 | SBX_CAN_ELICIT)
@@ -68,6 +69,9 @@ const struct method methods[METHOD_MAX] = {
 	    .fn = on_forward },
 	[METHOD_RESOURCES_READ] = { "resources/read", "uri",
 	    .asks = true, .fn = on_forward },
+	[METHOD_SUBSCRIBE] = { "resources/subscribe", .fn = on_forward },
+	[METHOD_UNSUBSCRIBE] = { "resources/unsubscribe",
+	    .fn = on_unsubscribe },
 	[METHOD_LISTEN] = { "subscriptions/listen", .fn = on_listen },
 	[METHOD_PROMPTS_LIST] = { "prompts/list", .fn = on_forward },
 	[METHOD_PROMPTS_GET] = { "prompts/get", "name", .asks = true,

@@ -22,6 +22,9 @@ struct client {
 	uint8_t log_level;	/* enum sbx_mcp_level: the least it wants */
 	uint8_t profile;	/* SBX_PROFILE_* of its own; 0: the front's */
 	unsigned ncalls;	/* in flight */
+	/* Where goes what answers no request; NULL, also what it returns:
+	 * there is no such place (now). */
+	struct sink *(*events)(struct client *who);
 };
 
 struct sink {

@@ -71,3 +71,13 @@ monitor_cancel(struct front *f, uint32_t call)
 	return (sbx_send_call_cancel(f->monitor, 0,
 	    &(struct sbx_call_cancel){ .call = call }, NULL));
 }
+
+int
+monitor_unwatch(struct front *f, uint64_t principal, const char *run)
+{
+	if (f->monitor == NULL)
+		return (0);
+	return (sbx_send_run_unwatch(f->monitor, 0,
+	    &(struct sbx_run_unwatch){ .principal = principal, .run = run },
+	    NULL));
+}

@@ -128,6 +128,17 @@ on_call_cancel(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+static int
+on_run_unwatch(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct sbx_run_unwatch *q = &in->m.run_unwatch;
+	struct session *s = session_find(of(p), q->principal);
+
+	if (s != NULL)
+		watch_over(of(p), s, q->run);
+	return (0);
+}
+
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_HELLO] = { SBX_ST(ST_NEW), SBX_D_ONCE, component_hello },
 	[SBX_MSG_LOG] = { SBX_ST_ANY, 0, component_log },
@@ -139,6 +150,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_FRONT_EOF] = { SBX_ST(ST_READY), SBX_D_ONCE, on_front_eof },
 	[SBX_MSG_CALL] = { SBX_ST(ST_READY), 0, on_call },
 	[SBX_MSG_CALL_CANCEL] = { SBX_ST(ST_READY), 0, on_call_cancel },
+	[SBX_MSG_RUN_UNWATCH] = { SBX_ST(ST_READY), 0, on_run_unwatch },
 };
 const struct sbx_dispatch_table monitor_from_front = {
 	SBX_PROC_MONITOR, SBX_PROC_FRONT, rows };

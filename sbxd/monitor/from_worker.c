@@ -55,6 +55,7 @@ on_work_result(struct sbx_peer *p, struct sbx_in *in)
 		    &(struct sbx_call_result){ .call = c->number,
 		    .kind = kind }, in->fds);
 	worker_idle(w, kind == SBX_RESULT_ERROR);
+	watch_answered(m, c);
 	call_end(m, c, false);
 	call_dispatch(m);
 	return (0);
@@ -207,6 +208,17 @@ on_exec_kill(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: own runs only. */
+static int
+on_run_watch(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	watch_ask(w->m, w, in->m.run_watch.run);
+	return (0);
+}
+
 /* Safe: own runs only, and read-only. */
 static int
 on_out_read(struct sbx_peer *p, struct sbx_in *in)
@@ -330,6 +342,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_EXEC_START] = { BUSY, 0, on_exec_start },
 	[SBX_MSG_EXEC_WAIT] = { BUSY, 0, on_exec_wait },
 	[SBX_MSG_EXEC_KILL] = { BUSY, 0, on_exec_kill },
+	[SBX_MSG_RUN_WATCH] = { BUSY, 0, on_run_watch },
 	[SBX_MSG_OUT_READ] = { BUSY, 0, on_out_read },
 	[SBX_MSG_RUN_LIST] = { BUSY, 0, on_run_list },
 	[SBX_MSG_COPY_IN] = { BUSY, 0, on_copy_in },

@@ -14,7 +14,7 @@ sbxd_SOURCES = \
 	sbxd/monitor/policy.c sbxd/monitor/principal.c sbxd/monitor/reap.c sbxd/monitor/run.c \
 	sbxd/monitor/sandbox.c sbxd/monitor/setup.c sbxd/monitor/setup_http.c sbxd/monitor/setup_cgroup.c \
 	sbxd/monitor/setup_userns.c sbxd/monitor/shutdown.c \
-	sbxd/monitor/tick.c sbxd/monitor/worker.c
+	sbxd/monitor/tick.c sbxd/monitor/watch.c sbxd/monitor/worker.c
 sbxd_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(SECCOMP_CFLAGS) $(CAP_CFLAGS)
 sbxd_LDADD = libsbxprivs.a libsbxev.a libsbx.a $(EVENT_LIBS) $(SECCOMP_LIBS) \
 	$(CAP_LIBS)

@@ -113,6 +113,7 @@ struct call {
 	uint64_t since_ns;
 	char tool[65], container[65];
 	unsigned runs;			/* whose `call` this is */
+	bool watches;			/* asked RUN_WATCH */
 	char capped[65];		/* what the sandbox's cap counts */
 };
 
@@ -283,6 +284,10 @@ struct run {
 	uint64_t timeout_ms;
 	uint64_t started_ns, started_wall_ns, ended_ns, finish_by_ns;
 	uint64_t out_bytes, err_bytes;
+	/* watch.c */
+	bool watched;
+	uint32_t look_id;		/* of our RUN_STAT; 0: none yet */
+	uint64_t looked_ns, told_bytes, told_end_ns;	/* monotonic */
 	struct event *timer;		/* owned: its timeout */
 };
 TAILQ_HEAD(run_list, run);
@@ -731,6 +736,17 @@ void run_recorder_back(struct monitor *m);	/* send again what is open */
 void run_recorder_down(struct monitor *m);	/* for good */
 void run_drop_principal(struct monitor *m, const struct principal *p);
 void run_tick(struct monitor *m, uint64_t now_ns);
+
+/* --- watch.c: runs whose changes clients are told of ---------------------- */
+void watch_ask(struct monitor *m, struct worker *w, const char *run);
+/* The end of a call that asked was told: what ended meanwhile is told again,
+ * for the front has only now got somebody to tell. */
+void watch_answered(struct monitor *m, const struct call *c);
+void watch_over(struct monitor *m, const struct session *s, const char *run);
+void watch_run_ended(struct monitor *m, struct run *r);
+void watch_looked(struct monitor *m, const struct sbx_run_stats *q,
+    uint32_t id);
+void watch_tick(struct monitor *m, uint64_t now_ns);
 
 /* --- ctl.c: the operator's connections ------------------------------------ */
 void ctl_serve(struct monitor *m);		/* once: accept from now on */

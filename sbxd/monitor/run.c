@@ -510,6 +510,7 @@ run_end(struct monitor *m, struct run *r, const struct sbx_run_stats *st)
 		state_send(w, r, st);
 		ask_done(w);
 	}
+	watch_run_ended(m, r);
 	if (r->interactive)
 		shell_ended(m, r);
 	if (sb != NULL)

@@ -33,6 +33,7 @@ on_tick(evutil_socket_t fd, short what, void *arg)
 	worker_tick(m, now);
 	sandbox_tick(m, now);
 	run_tick(m, now);
+	watch_tick(m, now);
 	copy_tick(m, now);
 	detect_tick(m, now);
 	ctl_tick(m, now);

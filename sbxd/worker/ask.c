@@ -539,6 +539,15 @@ exec_wait(struct ask *a, const char *run, uint32_t wait_ms,
 }
 
 int
+run_watch(struct ask *a, const char *run, struct ask_run *ret_run)
+{
+	struct sbx_run_watch m = { .run = run };
+
+	return (run_state(a, call(a, SBX_MSG_RUN_WATCH, &m, NULL, ASK_MS,
+	    SBX_MSG_RUN_STATE), run, ret_run));
+}
+
+int
 exec_kill(struct ask *a, const char *run, struct ask_run *ret_run)
 {
 	struct sbx_exec_kill m = { .run = run };

@@ -152,6 +152,8 @@ int exec_start(struct ask *a, const struct sbx_exec_start *m, int stdin_fd,
     char *ret_run);
 int exec_wait(struct ask *a, const char *run, uint32_t wait_ms,
     struct ask_run *ret_run);
+/* As it is now; its changes are told to clients from then on. */
+int run_watch(struct ask *a, const char *run, struct ask_run *ret_run);
 int exec_kill(struct ask *a, const char *run, struct ask_run *ret_run);
 int out_read(struct ask *a, const char *run, enum sbx_stream stream,
     uint64_t offset, struct ask_data *ret_data);

@@ -10,6 +10,7 @@
 #include "sbxd/worker/worker.h"
 
 #include <inttypes.h>
+#include <json-c/json.h>
 #include <string.h>
 
 #define PREFIX "sbx://run/"
@@ -98,6 +99,69 @@ resources_read(struct call *call)
 	output_page_clear(&p);
 	return (call_refused(call, error));
 }
+
+/* --- changes ---------------------------------------------------------------- */
+
+/*
+ * An item of `granted`: the URI, and what it is told by when it changes.  Not
+ * a resource of this principal, or one that nothing tells of: none.
+ * *ret_granted says which.  As tool_fn.
+ */
+static int
+put_watched(struct call *call, const char *text, bool *ret_granted)
+{
+	struct ask_run run;
+	struct uri uri;
+	int error;
+
+	*ret_granted = false;
+	if (!parse_uri(text, &uri))
+		return (0);
+	error = run_watch(call->ask, uri.run, &run);
+	if (error != 0)
+		return (error == SBX_E_POLICY ? 0 : error);
+	*ret_granted = true;
+	result_open(call->res, NULL, '{');
+	result_str(call->res, "uri", text);
+	result_str(call->res, "watch", uri.run);
+	result_close(call->res, '}');
+	return (0);
+}
+
+int
+resources_subscribe(struct call *call)
+{
+	const char *text = args_str(&call->args, "uri", NULL);
+	bool granted;
+	int error;
+
+	result_open(call->res, "granted", '[');
+	error = put_watched(call, text, &granted);
+	result_close(call->res, ']');
+	if (error == 0 && !granted)
+		result_error(call->res, "not_found", NULL,
+		    "No such resource, or it does not change.");
+	return (error);
+}
+
+/* What cannot be granted is left out: the client sees which. */
+int
+resources_listen(struct call *call)
+{
+	struct json_object *uris = args_json(&call->args, "uris");
+	size_t i, n = json_object_array_length(uris);
+	bool granted;
+	int error = 0;
+
+	result_open(call->res, "granted", '[');
+	for (i = 0; i < n && error == 0; i++)
+		error = put_watched(call, json_object_get_string(
+		    json_object_array_get_idx(uris, i)), &granted);
+	result_close(call->res, ']');
+	return (error);
+}
+
+/* --- lists ------------------------------------------------------------------ */
 
 static void
 put_resource(struct result *r, const struct ask_run *run, bool err)

@@ -24,6 +24,13 @@ const struct serve_row serves[] = {
 	    "") },
 	{ "resources/templates/list", resources_templates,
 	    PSEUDO("resources/templates/list", "", "") },
+	{ "resources/subscribe", resources_subscribe,
+	    PSEUDO("resources/subscribe", "\"uri\":{\"type\":\"string\","
+	    "\"minLength\":1,\"maxLength\":1024}", "\"uri\"") },
+	{ "subscriptions/listen", resources_listen,
+	    PSEUDO("subscriptions/listen", "\"uris\":{\"type\":\"array\","
+	    "\"maxItems\":64,\"items\":{\"type\":\"string\"}}",
+	    "\"uris\"") },
 	{ "prompts/list", prompts_list, PSEUDO("prompts/list", "", "") },
 	{ "prompts/get", prompts_get, PSEUDO("prompts/get",
 	    "\"name\":{\"type\":\"string\",\"maxLength\":64},"

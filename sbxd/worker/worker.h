@@ -62,6 +62,8 @@ int tool_sandbox_drop_snapshot(struct call *call);
 int resources_read(struct call *call);
 int resources_list(struct call *call);
 int resources_templates(struct call *call);
+int resources_subscribe(struct call *call);
+int resources_listen(struct call *call);
 int prompts_list(struct call *call);
 int prompts_get(struct call *call);
 int prompts_complete(struct call *call);

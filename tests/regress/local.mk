@@ -143,5 +143,7 @@ EXTRA_DIST += tests/regress/test_http.py tests/regress/test_quirks.py \
 	tests/lib/web.py
 TESTS += tests/regress/test_load.py
 EXTRA_DIST += tests/regress/test_load.py tests/lib/mcpload.py
+TESTS += tests/regress/test_subs.py
+EXTRA_DIST += tests/regress/test_subs.py
 TESTS += tests/regress/test_ends.py
 EXTRA_DIST += tests/regress/test_ends.py
