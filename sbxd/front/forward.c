@@ -188,28 +188,42 @@ forward_content(const struct call *call, const char *text, size_t len)
 	reply_end(call->to);
 }
 
-/* The error object as a JSON-RPC error, by its stable word. */
+static const char *
+text_of(struct json_object *o, const char *name, const char *otherwise)
+{
+	struct json_object *v = NULL;
+
+	(void)json_object_object_get_ex(o, name, &v);
+	return (json_object_is_type(v, json_type_string) ?
+	    json_object_get_string(v) : otherwise);
+}
+
+/* The error object as a JSON-RPC error, by its stable word.  What is missing
+ * is named by its URI. */
 void
 forward_error(const struct call *call, const char *text, size_t len)
 {
 	const struct forward *row = forward_row(call->method);
-	struct json_object *o, *v = NULL;
-	const char *word = "", *sentence = "The request could not be served";
+	struct json_object *o, *data = NULL, *uri = NULL;
 	int number = RPC_INTERNAL_ERROR;
+	const char *word;
 
 	o = len <= SBX_MAX_ENVELOPE ? json_tokener_parse(text) : NULL;
-	if (json_object_object_get_ex(o, "code", &v) &&
-	    json_object_is_type(v, json_type_string))
-		word = json_object_get_string(v);
-	if (json_object_object_get_ex(o, "error", &v) &&
-	    json_object_is_type(v, json_type_string))
-		sentence = json_object_get_string(v);
+	word = text_of(o, "code", "");
 	if (strcmp(word, "not_found") == 0 || strcmp(word, "unknown_run") == 0)
 		number = row->resource ? call->rev->code_no_resource :
 		    RPC_INVALID_PARAMS;
 	else if (strncmp(word, "bad_", 4) == 0)
 		number = RPC_INVALID_PARAMS;
-	reply_error(call->to, call->rev, call->id, number, NULL, "%s",
-	    sentence);
+	if (json_object_object_get_ex(o, "uri", &uri)) {
+		data = json_object_new_object();
+		(void)json_object_object_add(data, "uri",
+		    json_object_get(uri));
+	}
+	reply_error(call->to, call->rev, call->id, number, data == NULL ?
+	    NULL : json_object_to_json_string_ext(data,
+	    JSON_C_TO_STRING_PLAIN), "%s", text_of(o, "error",
+	    "The request could not be served"));
+	json_object_put(data);
 	json_object_put(o);
 }

@@ -50,6 +50,7 @@ struct front {
 	struct event *sweep;
 	size_t bodies;			/* bytes of all requests under way */
 	bool http_open;			/* no token is needed */
+	uint32_t http_hold_s;		/* of a silent answer; 0: no end */
 	char http_hosts[256];		/* names of ours beside loopback */
 	char chunk[65536];		/* of input, used up at once */
 	/* calls in flight; calls.c */

@@ -106,6 +106,7 @@ struct stream {
 	struct kept *kept, **kept_end;
 	size_t kept_bytes;
 	uint64_t used_ns;
+	uint64_t said_ns;		/* when it said something on c */
 	struct event *timer;		/* comments that keep it alive */
 };
 /* For the request of c.  session: NULL, or whose ids it uses.  NULL: too
@@ -160,6 +161,10 @@ void http_clear(struct front *f);
  */
 const char *http_mismatch(const struct sbx_http_head *h, const char *version,
     const char *method, const char *name);
+/* Does MCP-Protocol-Version say another one? */
+bool http_version_differs(const struct sbx_http_head *h, const char *version);
+/* Is v, plain or in the base64 form, the text s? */
+bool http_says(struct sbx_text v, const char *s);
 /* Host and Origin name this machine, or one of the names in `also`, which
  * are separated by blanks.  NULL, or what does not. */
 const char *http_foreign(const struct sbx_http_head *h, const char *also);

@@ -52,16 +52,26 @@ base64_says(const char *p, size_t n, const char *s)
 	return (true);
 }
 
-/* Is v, plain or in the base64 form, the text s? */
-static bool
-says(struct sbx_text v, const char *s)
+bool
+http_says(struct sbx_text v, const char *s)
 {
-	size_t n = sizeof(BASE64_BEGIN) - 1, m = sizeof(BASE64_END) - 1;
+	size_t n = sizeof(BASE64_BEGIN) - 1, m = sizeof(BASE64_END) - 1, i;
 
+	for (i = 0; i < v.len; i++)
+		if (v.p[i] < ' ' || v.p[i] > '~')
+			return (false);	/* base64 is for these */
 	if (v.len < n + m || memcmp(v.p, BASE64_BEGIN, n) != 0 ||
 	    memcmp(v.p + v.len - m, BASE64_END, m) != 0)
 		return (sbx_text_is(v, s));
 	return (base64_says(v.p + n, v.len - n - m, s));
+}
+
+bool
+http_version_differs(const struct sbx_http_head *h, const char *version)
+{
+	struct sbx_text v = sbx_http_header(h, "mcp-protocol-version", NULL);
+
+	return (v.p != NULL && !sbx_text_is(v, version));
 }
 
 const char *
@@ -83,7 +93,7 @@ http_mismatch(const struct sbx_http_head *h, const char *version,
 	v = sbx_http_header(h, "mcp-name", NULL);
 	if (name != NULL && v.p == NULL)
 		return ("Mcp-Name is missing");
-	if (name != NULL && !says(v, name))
+	if (name != NULL && !http_says(v, name))
 		return ("Mcp-Name differs from what the params name");
 	return (NULL);
 }

@@ -4,6 +4,7 @@
 #include "sbxd/front/calls.h"
 
 #include <event2/event.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -84,6 +85,7 @@ send_event(struct stream *st, const char *json, size_t len)
 
 	sbx_buf_init(&b, SBX_FRONT_OUT_MAX);
 	st->seq++;
+	st->said_ns = sbx_mono_ns();
 	if (has_ids(st))
 		(void)sbx_buf_printf(&b, "id: %s%u-%u\n", st->endless ? "g" :
 		    "", st->id, st->seq);
@@ -96,12 +98,64 @@ send_event(struct stream *st, const char *json, size_t len)
 }
 
 static void
+end_body(struct stream *st)
+{
+	struct conn *c = st->c;
+
+	st->c = NULL;
+	if (c == NULL)
+		return;
+	c->http->stream = NULL;
+	if (st->sse) {
+		(void)sbx_buf_str(&c->sink.out, "0\r\n\r\n");
+		conn_sent(c);
+	}
+	http_answered(c);
+}
+
+static void
 arm(struct stream *st, unsigned ms)
 {
 	struct timeval tv = { ms / 1000, ms % 1000 * 1000 };
 
 	if (evtimer_add(st->timer, &tv) != 0)
 		sbx_fatal("no timer for an answer");
+}
+
+/* How long a silent stream goes on holding its connection. */
+static unsigned
+held_ms(const struct stream *st)
+{
+	uint64_t max = st->sink.f->http_hold_s * UINT64_C(1000), passed;
+
+	if (max == 0 || st->endless || !has_ids(st) ||
+	    (revs[st->sink.client->rev].fields & REV_F_PRIMING) == 0)
+		return (UINT_MAX);
+	passed = (sbx_mono_ns() - st->said_ns) / 1000000;
+	return (passed < max ? (unsigned)(max - passed) : 0);
+}
+
+static unsigned
+next_ms(const struct stream *st)
+{
+	unsigned held = held_ms(st);
+
+	return (held < ALIVE_S * 1000 ? held : ALIVE_S * 1000);
+}
+
+/*
+ * The connection ends, the stream does not: its client comes back for the
+ * rest, as one does whose connection broke.
+ * Source: MCP revision 2025-11-25, basic/transports, sending messages.
+ */
+static void
+let_go(struct stream *st)
+{
+	static const char retry[] = "retry: 1000\n\n";
+
+	put_chunk(st, retry, sizeof(retry) - 1);
+	end_body(st);
+	st->used_ns = sbx_mono_ns();
 }
 
 void
@@ -128,7 +182,8 @@ stream_open(struct stream *st)
 		    "data: \n\n", st->endless ? "g" : "", st->id);
 		stream_event(st, more, strlen(more));
 	}
-	arm(st, ALIVE_S * 1000);
+	st->said_ns = sbx_mono_ns();
+	arm(st, next_ms(st));
 }
 
 static void
@@ -144,24 +199,12 @@ on_timer(int fd, short what, void *arg)
 		stream_open(st);
 		return;
 	}
-	put_chunk(st, ":\n\n", 3);
-	arm(st, ALIVE_S * 1000);
-}
-
-static void
-end_body(struct stream *st)
-{
-	struct conn *c = st->c;
-
-	st->c = NULL;
-	if (c == NULL)
+	if (held_ms(st) == 0) {
+		let_go(st);
 		return;
-	c->http->stream = NULL;
-	if (st->sse) {
-		(void)sbx_buf_str(&c->sink.out, "0\r\n\r\n");
-		conn_sent(c);
 	}
-	http_answered(c);
+	put_chunk(st, ":\n\n", 3);
+	arm(st, next_ms(st));
 }
 
 /* --- the sink ------------------------------------------------------------------ */

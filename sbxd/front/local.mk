@@ -15,7 +15,8 @@ libsbxfront_a_SOURCES = \
 	sbxd/front/conn.c sbxd/front/conn.h sbxd/front/conn_io.c \
 	sbxd/front/from_monitor.c sbxd/front/front.c sbxd/front/front.h \
 	sbxd/front/http.c sbxd/front/http.h sbxd/front/http_auth.c \
-	sbxd/front/http_check.c sbxd/front/http_session.c \
+	sbxd/front/http_check.c \
+	sbxd/front/http_params.c sbxd/front/http_params.h sbxd/front/http_session.c \
 	sbxd/front/http_stream.c sbxd/front/sink.h \
 	sbxd/front/inputs.c sbxd/front/inputs.h sbxd/front/inputs_legacy.c \
 	sbxd/front/instructions.c sbxd/front/listen.c \

@@ -82,6 +82,7 @@ start(struct front *f, struct sbx_chan *c, struct sbx_err *err)
 		return (sbx_err_set(err, r, "profile must be implement, review "
 		    "or issue"));
 	f->http_open = c->in->m.front_start.http_open;
+	f->http_hold_s = c->in->m.front_start.http_hold_s;
 	(void)sbx_strlcpy(f->http_hosts, c->in->m.front_start.http_hosts,
 	    sizeof(f->http_hosts));	/* as long as its field */
 	warm_json(f);

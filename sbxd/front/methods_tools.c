@@ -3,6 +3,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "sbxd/front/calls.h"
+#include "sbxd/front/http_params.h"
 #include "sbxd/front/methods.h"
 #include "sbxd/front/reply.h"
 #include "sbxd/front/tasks.h"
@@ -252,7 +253,7 @@ void
 on_tools_call(struct request *r)
 {
 	static const struct span none = { "{}", 2 };
-	char container[NAME_MAX_BYTES + 1];
+	char container[NAME_MAX_BYTES + 1], header[HTTP_PARAM_NAME] = "";
 	struct span arguments = none;
 	const struct sbx_tool *t;
 	struct call *call;
@@ -276,6 +277,12 @@ on_tools_call(struct request *r)
 		reply_tool_error(r->to, r->rev, r->id, "error", "bad_argument",
 		    "Give the arguments by name, as one object.",
 		    "\"arguments\" must be an object.");
+		return;
+	}
+	if (r->to->http != NULL && (r->rev->fields & REV_F_HEADERS) &&
+	    http_params_differ(r->to->http, t, arguments, header)) {
+		reply_error(r->to, r->rev, r->id, RPC_HEADER_MISMATCH, NULL,
+		    "Header mismatch: %s differs from its argument", header);
 		return;
 	}
 	if (task_refused(r, t))

@@ -113,7 +113,14 @@ choose_revision(struct request *r)
 	len = (size_t)json_object_get_string_len(version);
 	id = rev_find(name, len);
 	if (id == REV_NONE || !revs[id].modern) {
-		unsupported_version(r, name, len);
+		/* what others on the way went by is said before what is here */
+		if (r->to->http != NULL && http_version_differs(r->to->http,
+		    name))
+			reply_error(r->to, r->rev, r->id, RPC_HEADER_MISMATCH,
+			    NULL, "Header mismatch: MCP-Protocol-Version "
+			    "differs from _meta");
+		else
+			unsupported_version(r, name, len);
 		return (false);
 	}
 	r->rev = &revs[id];

@@ -129,7 +129,8 @@ start_front(struct component *c)
 		.profile = strcmp(profile, "all") == 0 ? "" : profile,
 		.observability = c->m->conf.observability_tools,
 		.http_open = strcmp(c->m->conf.http_auth, "none") == 0,
-		.http_hosts = c->m->conf.http_hosts };
+		.http_hosts = c->m->conf.http_hosts,
+		.http_hold_s = (uint32_t)c->m->conf.http_hold };
 
 	return (sbx_send_front_start(c->peer, 0, &s, NULL));
 }

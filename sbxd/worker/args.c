@@ -122,7 +122,8 @@ is_strings(struct json_object *v)
 static bool
 set_keyword(struct args_prop *p, const char *key, struct json_object *v)
 {
-	if (strcmp(key, "type") == 0 || strcmp(key, "description") == 0)
+	if (strcmp(key, "type") == 0 || strcmp(key, "description") == 0 ||
+	    strcmp(key, "x-mcp-header") == 0)	/* the front's */
 		return (true);
 	if (strcmp(key, "default") == 0) {
 		p->dflt = v;

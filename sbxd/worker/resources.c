@@ -74,6 +74,14 @@ put_contents(struct call *call, const char *uri, struct output_page *p)
 	result_close(r, ']');
 }
 
+static int
+no_resource(struct call *call, const char *uri, const char *why)
+{
+	result_error(call->res, "not_found", NULL, "%s", why);
+	result_str(call->res, "uri", uri);
+	return (0);
+}
+
 int
 resources_read(struct call *call)
 {
@@ -82,18 +90,14 @@ resources_read(struct call *call)
 	struct uri uri;
 	int error;
 
-	if (!parse_uri(text, &uri)) {
-		result_error(call->res, "not_found", NULL,
-		    "No such resource: the URI must be sbx://run/RUN_ID/"
-		    "stdout or .../stderr.");
-		return (0);
-	}
+	if (!parse_uri(text, &uri))
+		return (no_resource(call, text, "No such resource: the URI "
+		    "must be sbx://run/RUN_ID/stdout or .../stderr."));
 	error = output_page(call, uri.run, uri.stream, uri.offset, 1000000, 0,
 	    &p);
 	if (error == 0 && !p.known)
-		result_error(call->res, "not_found", NULL,
-		    "The output of run %s is not stored (any more).",
-		    uri.run);
+		(void)no_resource(call, text,
+		    "The output of that run is not stored (any more).");
 	else if (error == 0)
 		put_contents(call, text, &p);
 	output_page_clear(&p);

@@ -34,6 +34,15 @@ const struct sbx_tool fixture_basic_tools[] = {
 	TOOL("test_tool_with_progress", "Reports progress three times."),
 	TOOL("test_error_handling", "Fails."),
 	TOOL("test_reconnection", "Lasts longer than its event stream."),
+	{ .name = "test_custom_headers", .content = true,
+	    .description = "Has arguments that headers repeat.",
+	    .input_schema = SCHEMA({"type": "object", "properties": {
+	    "region": {"type": "string", "x-mcp-header": "Region"},
+	    "count": {"type": "integer", "x-mcp-header": "Count"},
+	    "dry": {"type": "boolean", "x-mcp-header": "Dry-Run"},
+	    "where": {"type": "object", "properties": {
+	    "zone": {"type": "string", "x-mcp-header": "Zone"}}}},
+	    "required": [], "additionalProperties": false}) },
 	{ .name = "json_schema_2020_12_tool", .content = true,
 	    .description = "Has a schema with many keywords.",
 	    .input_schema = SCHEMA({
@@ -72,6 +81,7 @@ static const struct {
 	    "\"uri\":\"test://mixed-content-resource\","
 	    "\"mimeType\":\"application/json\","
 	    "\"text\":\"{\\\"test\\\":\\\"data\\\",\\\"value\\\":123}\"")) },
+	{ "test_custom_headers", CONTENT(TEXT("It was called.")) },
 	{ "json_schema_2020_12_tool", CONTENT(TEXT("It was called.")) },
 };
 

@@ -4,6 +4,13 @@
 
 /* What is told of a tool and what its arguments are checked against differ
  * where a schema is an example of all that a schema may have. */
+static const struct sbx_tool header_arguments = {
+	.name = "test_custom_headers", .input_schema = SCHEMA({
+	"type": "object", "properties": {"region": {"type": "string"},
+	"count": {"type": "integer"}, "dry": {"type": "boolean"},
+	"where": {"type": "object",
+	"additionalProperties": {"type": "string"}}}, "required": []}),
+};
 static const struct sbx_tool any_arguments = {
 	.name = "json_schema_2020_12_tool", .input_schema = "{\"type\":\"object\",\"properties\":{"
 	"\"name\":{\"type\":\"string\"}},\"required\":[]}",
@@ -29,6 +36,7 @@ const struct serve_row fixture_rows[] = {
 	{ "test_tool_with_progress", fixture_tool_with_progress, NULL },
 	{ "test_error_handling", fixture_error_handling, NULL },
 	{ "test_reconnection", fixture_reconnection, NULL },
+	{ "test_custom_headers", fixture_constant, &header_arguments },
 	{ "json_schema_2020_12_tool", fixture_constant, &any_arguments },
 
 	{ "prompts/list", fixture_prompts_list, METHOD("prompts/list", "") },
