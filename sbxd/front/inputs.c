@@ -5,6 +5,7 @@
 #include "sbxd/front/asks.h"
 #include "sbxd/front/calls.h"
 #include "sbxd/front/reply.h"
+#include "sbxd/front/tasks.h"
 
 #include <json-c/json.h>
 #include <stdio.h>
@@ -454,6 +455,8 @@ inputs_result(struct front *f, struct call *c, const char *text, size_t len)
 	}
 	if ((a.needs & ~c->can) != 0)
 		refuse_missing(c, a.needs & ~c->can);
+	else if (c->task != NULL && task_shown(c->task))
+		end = task_ask(c->task, &a);
 	else if (c->rev->modern)
 		answer_asks(f, c, &a);
 	else

@@ -2,6 +2,7 @@
 
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "sbxd/front/asks.h"
 #include "sbxd/front/calls.h"
 #include "sbxd/front/methods.h"
 #include "sbxd/front/reply.h"
@@ -17,8 +18,17 @@
 #define S_NS UINT64_C(1000000000)
 
 static const char *const state_names[TASK_STATE_MAX] = {
-	[TASK_WORKING] = "working", [TASK_COMPLETED] = "completed",
+	[TASK_WORKING] = "working", [TASK_INPUT] = "input_required",
+	[TASK_COMPLETED] = "completed",
 	[TASK_FAILED] = "failed", [TASK_CANCELLED] = "cancelled",
+};
+
+/* Which may follow which: a mask of 1 << state. */
+#define ENDS (1 << TASK_COMPLETED | 1 << TASK_FAILED | 1 << TASK_CANCELLED)
+static const uint8_t follows[TASK_STATE_MAX] = {
+	[TASK_RESERVED] = 1 << TASK_WORKING,
+	[TASK_WORKING] = 1 << TASK_INPUT | ENDS,
+	[TASK_INPUT] = 1 << TASK_WORKING | ENDS,
 };
 
 static bool
@@ -71,6 +81,7 @@ task_free(struct task *t)
 	if (t->timer != NULL)
 		event_free(t->timer);
 	sbx_buf_clear(&t->sink.out);
+	json_object_put(t->requests);
 	free(t->request);
 	free(t->message);
 	free(t->end);
@@ -152,17 +163,19 @@ tasks_clear(struct front *f)
 static void
 set_state(struct task *t, enum task_state state)
 {
-	if (ended(t) || state <= t->state)
+	if ((follows[t->state] & 1 << state) == 0)
 		sbx_fatal("a task's state %d cannot follow %d", state,
 		    t->state);
 	log_debug("task: state %d -> %d", t->state, state);
 	t->state = state;
 	t->changed_ns = sbx_wall_ns();
+	free(t->message);
+	t->message = NULL;
 	if (!ended(t))
 		return;
 	t->ended_mono_ns = sbx_mono_ns();
-	free(t->message);
-	t->message = NULL;
+	json_object_put(t->requests);
+	t->requests = NULL;
 }
 
 /*
@@ -288,6 +301,12 @@ task_reserve(const struct request *r, struct call *call)
 	return (t);
 }
 
+bool
+task_shown(const struct task *t)
+{
+	return (t->state != TASK_RESERVED);
+}
+
 void
 task_call_gone(struct task *t)
 {
@@ -301,7 +320,7 @@ task_call_gone(struct task *t)
 void
 task_progress(struct task *t, const char *message)
 {
-	if (t->state != TASK_WORKING || *message == '\0')
+	if (t->state == TASK_RESERVED || ended(t) || *message == '\0')
 		return;
 	free(t->message);
 	t->message = sbx_xstrdup(message);
@@ -361,6 +380,10 @@ static void
 put_detailed(struct sbx_buf *b, struct task *t)
 {
 	put_task(b, t);
+	if (t->state == TASK_INPUT) {
+		reply_name(b, "inputRequests");
+		asks_put(b, &(struct asks){ .requests = t->requests });
+	}
 	if (t->end == NULL)
 		return;
 	reply_name(b, t->state == TASK_FAILED ? "error" : "result");
@@ -387,6 +410,111 @@ task_show(struct task *t)
 	put_task(b, t);
 	reply_end(call->to);
 	calls_move(call, &t->sink);
+}
+
+/* --- input ---------------------------------------------------------------- */
+
+#define WIRE_KEY_MAX (ASK_KEY_MAX + 16)
+
+/* A key is not used again in a task's life; the tool may use its own again. */
+static void
+wire_key(const struct round *r, const struct asked *one,
+    char ret_key[WIRE_KEY_MAX])
+{
+	if (r->count < 2)
+		(void)snprintf(ret_key, WIRE_KEY_MAX, "%s", one->key);
+	else	/* "~" is in no key of a tool */
+		(void)snprintf(ret_key, WIRE_KEY_MAX, "%s~%u", one->key,
+		    r->count);
+}
+
+/* The call stays in the table meanwhile, unknown to the monitor. */
+bool
+task_ask(struct task *t, const struct asks *a)
+{
+	struct round *r = &t->call->round;
+	char key[WIRE_KEY_MAX];
+	unsigned i;
+
+	if (++r->count > SBX_MAX_ROUNDS) {
+		calls_refuse(t->call, "too_many_rounds", "", "The tool asked "
+		    "the client again and again.");
+		return (true);
+	}
+	json_object_put(r->state);
+	r->state = json_object_get(a->state);
+	memcpy(r->asked, a->asked, sizeof(r->asked));
+	r->nasked = a->n;
+	r->since_ns = sbx_mono_ns();
+	if (r->answers == NULL)
+		r->answers = json_object_new_object();
+	t->requests = json_object_new_object();
+	for (i = 0; i < a->n; i++) {
+		json_object_object_del(r->answers, a->asked[i].key);
+		wire_key(r, &a->asked[i], key);
+		(void)json_object_object_add(t->requests, key,
+		    json_object_get(json_object_object_get(a->requests,
+		    a->asked[i].key)));
+	}
+	set_state(t, TASK_INPUT);
+	return (false);
+}
+
+/* What is asked under that key, and was not answered; NULL: nothing. */
+static const struct asked *
+find_asked(const struct task *t, const char *name)
+{
+	const struct round *r = &t->call->round;
+	char key[WIRE_KEY_MAX];
+	unsigned i;
+
+	for (i = 0; i < r->nasked; i++) {
+		wire_key(r, &r->asked[i], key);
+		if (strcmp(key, name) == 0)
+			return (json_object_object_get_ex(t->requests, key,
+			    NULL) ? &r->asked[i] : NULL);
+	}
+	return (NULL);
+}
+
+/* All that is asked was answered: the call is made again. */
+static void
+go_on(struct task *t)
+{
+	struct call *c = t->call;
+
+	json_object_put(t->requests);
+	t->requests = NULL;
+	c->round.since_ns = 0;
+	c->round.nasked = 0;
+	set_state(t, TASK_WORKING);
+	if (calls_hand(t->f, c) != 0)
+		calls_free(t->f, c);
+}
+
+/* false: one of them is no answer to what was asked, and none was taken. */
+static bool
+take_answers(struct task *t, struct json_object *responses)
+{
+	const struct asked *a;
+
+	if (t->state != TASK_INPUT)
+		return (true);
+	json_object_object_foreach(responses, key, v)
+		if ((a = find_asked(t, key)) != NULL &&
+		    !ask_answered(a->kind, v))
+			return (false);
+	json_object_object_foreach(responses, name, value) {
+		if ((a = find_asked(t, name)) == NULL)
+			continue;
+		(void)json_object_object_add(t->call->round.answers, a->key,
+		    json_object_get(value));
+		json_object_object_del(t->requests, name);
+		t->changed_ns = sbx_wall_ns();
+	}
+	if (json_object_object_length(t->requests) == 0)
+		go_on(t);
+	return (true);
 }
 
 /* --- its methods ---------------------------------------------------------- */
@@ -448,6 +576,12 @@ on_tasks_update(struct request *r)
 	    !json_object_is_type(v, json_type_object)) {
 		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "Invalid params: inputResponses must be an object");
+		return;
+	}
+	if (!take_answers(t, v)) {
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		    "Invalid params: an answer in inputResponses is none to "
+		    "what was asked");
 		return;
 	}
 	(void)reply_begin(r->to, r->rev, r->id);

@@ -7,12 +7,16 @@
  * principal's handle under which it was begun, and of no connection; to others
  * it does not exist.
  *
- *	RESERVED --> WORKING --> COMPLETED, FAILED, CANCELLED --> forgotten
+ *	RESERVED --> WORKING <--> INPUT
+ *	                |           |
+ *	                +-----------+--> COMPLETED, FAILED, CANCELLED
  *
  * Source: SEP-2663; ext-tasks.
  */
 
 #include "sbxd/front/rpc.h"
+
+struct asks;
 
 #define TASKS_EXTENSION "io.modelcontextprotocol/tasks"
 /* data of RPC_MISSING_CAPABILITY */
@@ -23,6 +27,7 @@
 enum task_state {
 	TASK_RESERVED,	/* a call that may become one: nobody knows it */
 	TASK_WORKING,
+	TASK_INPUT,	/* its client is asked (inputs.h) */
 	TASK_COMPLETED,	/* the last three are the ends */
 	TASK_FAILED,	/* by a JSON-RPC error */
 	TASK_CANCELLED,
@@ -40,6 +45,8 @@ struct task {
 	struct event *timer;	/* until it becomes a task */
 	const struct rev *rev;
 	char *request;		/* id of the request; owned, until answered */
+	struct json_object *requests;	/* InputRequests that wait for an
+					 * answer; owned, NULL: none */
 	char *message;		/* statusMessage; owned, or NULL */
 	char *end;		/* the result, or the error; owned */
 	size_t end_len;
@@ -59,6 +66,10 @@ bool tasks_any(const struct front *f, uint64_t principal);
 struct task *task_reserve(const struct request *r, struct call *call);
 /* Answer the request of its call with the task, now.  r->to may go. */
 void task_show(struct task *t);
+/* Does its client know it? */
+bool task_shown(const struct task *t);
+/* Its call asks the client.  true: that is its end, and it is to be freed. */
+bool task_ask(struct task *t, const struct asks *a);
 /* Its call leaves the table. */
 void task_call_gone(struct task *t);
 /* What the call says of its progress. */

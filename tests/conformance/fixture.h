@@ -41,4 +41,16 @@ int fixture_resources_list(struct call *call);
 int fixture_resources_templates(struct call *call);
 int fixture_resources_read(struct call *call);
 
+/* fixture_tasks.c */
+extern const struct sbx_tool fixture_tasks_tools[];
+extern const size_t fixture_tasks_tools_n;
+int fixture_greet(struct call *call);
+int fixture_slow_compute(struct call *call);
+int fixture_failing_job(struct call *call);
+int fixture_protocol_error_job(struct call *call);
+int fixture_confirm_delete(struct call *call);
+int fixture_multi_input(struct call *call);
+int fixture_asks_again(struct call *call);
+int fixture_tool_with_task(struct call *call);
+
 #endif

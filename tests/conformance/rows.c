@@ -39,6 +39,15 @@ const struct serve_row fixture_rows[] = {
 	{ "test_custom_headers", fixture_constant, &header_arguments },
 	{ "json_schema_2020_12_tool", fixture_constant, &any_arguments },
 
+	{ "greet", fixture_greet, NULL },
+	{ "slow_compute", fixture_slow_compute, NULL },
+	{ "failing_job", fixture_failing_job, NULL },
+	{ "protocol_error_job", fixture_protocol_error_job, NULL },
+	{ "confirm_delete", fixture_confirm_delete, NULL },
+	{ "multi_input", fixture_multi_input, NULL },
+	{ "asks_again", fixture_asks_again, NULL },
+	{ "test_tool_with_task", fixture_tool_with_task, NULL },
+
 	{ "prompts/list", fixture_prompts_list, METHOD("prompts/list", "") },
 	{ "prompts/get", fixture_prompts_get, METHOD("prompts/get",
 	    STRING("name") "," STRINGS("arguments")) },

@@ -10,7 +10,9 @@ import sys
 import time
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
+import fixture  # noqa: E402
 import mcp  # noqa: E402
+import web  # noqa: E402
 from web import MODERN, Daemon, Http  # noqa: E402
 
 tap = mcp.Tap()
@@ -22,18 +24,20 @@ MEMBERS = {"resultType", "_meta", "taskId", "status", "statusMessage",
            "createdAt", "lastUpdatedAt", "ttlMs", "pollIntervalMs"}
 
 
-def meta(tasks=True):
+def meta(tasks=True, **more):
     return {"io.modelcontextprotocol/protocolVersion": MODERN,
             "io.modelcontextprotocol/clientCapabilities":
-            {"extensions": {TASKS: {}}} if tasks else {}}
+            dict({"extensions": {TASKS: {}}} if tasks else {}, **more)}
 
 
 class Client(Http):
     """that knows tasks"""
+    can = {}
+
     def m(self, method, named=None, tasks=True, **params):
         h = {"MCP_Protocol_Version": MODERN, "Mcp_Method": method,
              "Mcp_Name": named}
-        return self.rpc(method, dict(params, _meta=meta(tasks)), **h)[1]
+        return self.rpc(method, dict(params, _meta=meta(tasks, **self.can)), **h)[1]
 
     def start(self, tool, tasks=True, **arguments):
         return self.m("tools/call", tool, tasks, name=tool,
@@ -284,6 +288,123 @@ def test_front(d, box):
        again()["error"]["code"] == -32602, "and it is not known any more")
 
 
+def answer(h, task, **responses):
+    return h.m("tasks/update", task, taskId=task, inputResponses={
+        k: v if isinstance(v, dict) and "action" in v else
+        {"action": "accept", "content": v} for k, v in responses.items()})
+
+
+def ask_one(h):
+    r = h.start("confirm_delete", filename="f")["result"]
+    ok(r["resultType"] == "task" and "inputRequests" not in r,
+       "a tool that asks is a task first", r)
+    t = r["taskId"]
+    g = h.wait(t, until=("input_required",))
+    ok(g["status"] == "input_required" and g["resultType"] == "complete" and
+       set(g) <= MEMBERS | {"inputRequests"} and g["ttlMs"] is None and
+       g["inputRequests"]["confirm"]["method"] == "elicitation/create" and
+       g["inputRequests"]["confirm"]["params"]["mode"] == "form",
+       "then its client is asked", g)
+    e = answer(h, t, confirm={"action": 5})["error"]
+    ok(e["code"] == -32602 and
+       h.get(t)["result"]["inputRequests"] == g["inputRequests"],
+       "what is no answer is refused, and asked still", e)
+    a = answer(h, t, other={"x": 1}, confirm={"confirm": True})["result"]
+    ok(set(a) == {"resultType", "_meta"}, "an answer is acknowledged", a)
+    g = h.wait(t)
+    ok(g["status"] == "completed" and "inputRequests" not in g and
+       g["result"]["content"][0]["text"] == "Deleted f",
+       "and the tool goes on with it", g)
+    a = answer(h, t, confirm={"confirm": False})["result"]
+    ok(h.get(t)["result"] == g, "a late one changes nothing", a)
+
+
+def ask_more(h):
+    t = h.start("multi_input")["result"]["taskId"]
+    g = h.wait(t, until=("input_required",))
+    ok(set(g["inputRequests"]) == {"name", "confirm"}, "two at once", g)
+    answer(h, t, name={"name": "Ann"})
+    g = h.get(t)["result"]
+    ok(g["status"] == "input_required" and
+       set(g["inputRequests"]) == {"confirm"}, "one answered, one left", g)
+    answer(h, t, name={"name": "Eve"}, confirm={"confirm": True})
+    g = h.wait(t)
+    ok(g["result"]["content"][0]["text"] == "Ann: sure",
+       "the first answer counts", g)
+    t = h.start("asks_again")["result"]["taskId"]
+    seen = set()
+    for n in range(3):
+        g = h.wait(t, until=("input_required",))
+        keys = set(g.get("inputRequests", {}))
+        ok(len(keys) == 1 and not keys & seen,
+           "a key of the tool's that comes again is another for the client",
+           (g, seen))
+        old, seen = seen, seen | keys
+        answer(h, t, **{k: {"word": "no"} for k in old})
+        ok(h.get(t)["result"]["status"] == "input_required",
+           "what is answered to an old key is ignored")
+        answer(h, t, **{k: {"word": "yes" if n == 2 else "no"}
+                        for k in keys})
+    g = h.wait(t)
+    ok(g["status"] == "completed" and
+       g["result"]["content"][0]["text"] == "yes", "until it is right", g)
+    t = h.start("asks_again")["result"]["taskId"]
+    for _ in range(8):
+        g = h.wait(t, until=("input_required",) + ENDS)
+        answer(h, t, **{k: {"word": "no"}
+                        for k in g.get("inputRequests", {})})
+    g = h.wait(t)
+    ok(g["result"]["structuredContent"]["code"] == "too_many_rounds",
+       "but not for ever", g)
+
+
+def test_input():
+    with fixture.programs() as build:
+        web.BUILD = build
+        d = Daemon()
+        try:
+            h = Client(d)
+            h.can = {"elicitation": {}}
+            ask_one(h)
+            ask_more(h)
+            t = h.start("confirm_delete", filename="g")["result"]["taskId"]
+            h.wait(t, until=("input_required",))
+            h.cancel(t)
+            g = h.get(t)["result"]
+            ok(g["status"] == "cancelled" and "inputRequests" not in g,
+               "one that waits for its client can be cancelled", g)
+            o = Client(d, d.sbx("token", "add", "other").stdout.strip())
+            t = h.start("confirm_delete", filename="h")["result"]["taskId"]
+            h.wait(t, until=("input_required",))
+            e = answer(o, t, confirm={"confirm": True})["error"]
+            ok(e["code"] == -32602 and h.get(t)["result"]["status"] ==
+               "input_required", "another cannot answer for it", e)
+            h.can = {}
+            t = h.start("confirm_delete", filename="i")["result"]["taskId"]
+            g = h.wait(t)
+            ok(g["status"] == "failed" and g["error"]["code"] == -32021 and
+               g["statusMessage"], "who cannot be asked is not", g)
+            t = h.start("protocol_error_job")["result"]["taskId"]
+            g = h.wait(t)
+            ok(g["status"] == "failed" and g["error"]["code"] == -32603 and
+               g["statusMessage"] == g["error"]["message"] and
+               "result" not in g, "a JSON-RPC error is a failed task", g)
+            e = h.start("failing_job", False)["error"]
+            ok(e["code"] == -32021, "a tool may be nothing but a task", e)
+            ids = [h.start("failing_job")["result"]["taskId"]
+                   for _ in range(24)]
+            r = h.start("failing_job")["result"]["structuredContent"]
+            ok(r["status"] == "busy", "no more than 32 of a principal", r)
+            r = o.start("failing_job")["result"]
+            ok(r["resultType"] == "task", "another's are not full", r)
+            g = h.wait(ids[-1])
+            ok(g["status"] == "completed" and g["result"]["isError"],
+               "those that are there end well", g)
+        finally:
+            d.close()
+            web.BUILD = os.environ["SBX_BUILD"]
+
+
 def test_stdio():
     with mcp.Suite() as s:
         def ask(method, timeout=30, **params):
@@ -309,7 +430,7 @@ def main():
     try:
         for name, test in tests.items():
             try:
-                if name == "test_stdio":
+                if name in ("test_stdio", "test_input"):
                     test()
                 elif name in ("test_declared", "test_many"):
                     test(d)
