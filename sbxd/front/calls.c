@@ -301,7 +301,7 @@ calls_progress(struct front *f, const struct sbx_call_progress *m)
 	    "\"progress\":%" PRIu64, call->token, m->done);
 	if (m->total != 0)
 		(void)sbx_buf_printf(b, ",\"total\":%" PRIu64, m->total);
-	if (*m->message != '\0') {
+	if (*m->message != '\0' && (call->rev->fields & REV_F_MESSAGE)) {
 		reply_name(b, "message");
 		(void)sbx_json_str(b, m->message, strlen(m->message), NULL);
 	}

@@ -8,6 +8,7 @@
 #include "sbxd/front/subs.h"
 
 #include <json-c/json.h>
+#include <limits.h>
 #include <string.h>
 
 #define PARAMS_MAX 65536u	/* bytes of all that is passed on */
@@ -16,16 +17,19 @@
 
 static const struct forward rows[] = {
 	{ METHOD_RESOURCES_LIST, { { "cursor", 's' } },
-	    { "[resources", " nextCursor" }, .scope = "private" },
+	    { "[resources", " nextCursor" }, .scope = "private",
+	    .titled = true },
 	{ METHOD_RESOURCES_TEMPLATES, { { "cursor", 's' } },
-	    { "[resourceTemplates", " nextCursor" }, HOUR_MS, "public" },
+	    { "[resourceTemplates", " nextCursor" }, HOUR_MS, "public",
+	    .titled = true },
 	/* a run may still write */
 	{ METHOD_RESOURCES_READ, { { "uri", 'S' } }, { "[contents" },
 	    .scope = "private", .resource = true },
 	{ METHOD_SUBSCRIBE, { { "uri", 'S' } }, .resource = true,
 	    .granted = subs_granted },
 	{ METHOD_PROMPTS_LIST, { { "cursor", 's' } },
-	    { "[prompts", " nextCursor" }, HOUR_MS, "public" },
+	    { "[prompts", " nextCursor" }, HOUR_MS, "public",
+	    .titled = true },
 	{ METHOD_PROMPTS_GET, { { "name", 'S' }, { "arguments", 'o' } },
 	    { "[messages", " description" } },
 	{ METHOD_COMPLETE, { { "ref", 'O' }, { "argument", 'O' } },
@@ -117,6 +121,32 @@ member_is(char kind, struct span v)
 	return (*v.p == (kind == ' ' ? '"' : kind));
 }
 
+/* The list without the titles of its items, which a revision may not have. */
+static void
+add_untitled(struct sbx_buf *b, struct span list)
+{
+	struct json_object *o = NULL;
+	struct json_tokener *t;
+	size_t i;
+
+	t = json_tokener_new_ex(SBX_MAX_JSON_DEPTH);
+	if (t != NULL && list.len < INT_MAX)
+		o = json_tokener_parse_ex(t, list.p, (int)list.len);
+	for (i = 0; json_object_is_type(o, json_type_array) &&
+	    i < json_object_array_length(o); i++)
+		json_object_object_del(json_object_array_get_idx(o, i),
+		    "title");
+	/* what cannot be read was clean, and stays as it is */
+	if (o == NULL)
+		(void)sbx_buf_add(b, list.p, list.len);
+	else
+		(void)sbx_buf_str(b, json_object_to_json_string_ext(o,
+		    JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(o);
+	if (t != NULL)
+		json_tokener_free(t);
+}
+
 /* Only the members that the protocol has are taken over. */
 static void
 put_members(const struct call *call, const char *const *members, size_t n,
@@ -131,7 +161,11 @@ put_members(const struct call *call, const char *const *members, size_t n,
 		    !member_is(*members[i], v))
 			continue;
 		reply_name(b, members[i] + 1);
-		(void)sbx_buf_add(b, v.p, v.len); /* the sink tells */
+		if (forward_row(call->method)->titled && v.p[0] == '[' &&
+		    (call->rev->fields & REV_F_STRUCTURED) == 0)
+			add_untitled(b, v);
+		else
+			(void)sbx_buf_add(b, v.p, v.len); /* the sink tells */
 	}
 }
 
@@ -213,7 +247,8 @@ forward_error(const struct call *call, const char *text, size_t len)
 	if (strcmp(word, "not_found") == 0 || strcmp(word, "unknown_run") == 0)
 		number = row->resource ? call->rev->code_no_resource :
 		    RPC_INVALID_PARAMS;
-	else if (strncmp(word, "bad_", 4) == 0)
+	else if (strncmp(word, "bad_", 4) == 0 ||
+	    strcmp(word, "unknown_argument") == 0)
 		number = RPC_INVALID_PARAMS;
 	if (json_object_object_get_ex(o, "uri", &uri)) {
 		data = json_object_new_object();

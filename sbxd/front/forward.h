@@ -23,6 +23,7 @@ struct forward {
 	unsigned ttl_ms;	/* of a cache */
 	const char *scope;	/* cacheScope; NULL: nothing to cache */
 	bool resource;		/* what is missing is a resource */
+	bool titled;		/* items of its lists can have a title */
 	/* More that is done when it was granted, with the worker's object;
 	 * NULL: nothing.  0, or SBX_E_LIMIT: refused for that. */
 	int (*granted)(struct call *call, const char *text, size_t len);

@@ -98,7 +98,7 @@ reply_end(struct sink *to)
 void
 reply_error_text(struct sbx_buf *b, int code, const char *text)
 {
-	(void)sbx_buf_printf(b, "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":"
+	(void)sbx_buf_printf(b, "{\"jsonrpc\":\"2.0\",\"error\":"
 	    "{\"code\":%d,\"message\":", code);
 	put_string(b, text);
 	put(b, "}}");
