@@ -30,8 +30,12 @@ const load = {
 const modes = { modern: { pin: '2026-07-28' }, legacy: 'legacy', auto: 'auto' };
 
 function open(m, over, target, args) {
+  // what the server says is recorded on its way, for check_messages.py
+  const [command, ...rest] = [...(process.env.SBX_MCP_RECORD ?
+    ['python3', `${process.env.SBX_SRC}/tests/lib/mcprelay.py`] : []),
+  target, ...(args ?? [])];
   if (over === 'stdio')
-    return new m.StdioClientTransport({ command: target, args,
+    return new m.StdioClientTransport({ command, args: rest,
       env: process.env, stderr: 'inherit' });
   const requestInit = { headers: { Authorization: `Bearer ${process.env.SBX_TOKEN}` } };
   return over === 'sse' ?

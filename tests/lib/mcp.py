@@ -16,6 +16,8 @@ import tempfile
 import time
 import traceback
 
+import mcprecord
+
 BUILD = os.environ.get("SBX_BUILD", "")
 
 
@@ -34,6 +36,7 @@ class Client:
         self.buf = b""
         self.last = 0
         self.notes = []     # notifications seen while waiting
+        self.record = mcprecord.Recorder("stdio")
         if hello:
             self.initialize()
 
@@ -45,6 +48,7 @@ class Client:
         return result
 
     def raw(self, data):
+        self.record.sent(data)
         self.proc.stdin.write(data)
         self.proc.stdin.flush()
 
@@ -67,6 +71,7 @@ class Client:
                 raise Closed("the server closed its output")
             self.buf += data
         line, self.buf = self.buf.split(b"\n", 1)
+        self.record.got(line)
         return json.loads(line)
 
     def start(self, method, params=None):

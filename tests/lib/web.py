@@ -9,6 +9,7 @@ is told not to.
 Only the standard library; every wait has a deadline.
 """
 import http.client
+import itertools
 import json
 import os
 import signal
@@ -18,12 +19,15 @@ import tempfile
 import time
 
 import mcp
+import mcprecord
 
 BUILD = os.environ.get("SBX_BUILD", "")
 MODERN = "2026-07-28"
 META = {"io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientCapabilities": {}}
 BOTH = "application/json, text/event-stream"
+RECORD = mcprecord.Recorder("http")
+_exchanges = itertools.count(1)
 
 
 def free_port():
@@ -86,9 +90,20 @@ class Http:
             body = body if isinstance(body, (str, bytes)) else \
                 json.dumps(body)
         h.update({k.replace("_", "-"): v for k, v in headers.items()})
-        self.c.request(method, path, body,
-                       {k: v for k, v in h.items() if v is not None})
-        return self.c.getresponse()
+        h = {k: v for k, v in h.items() if v is not None}
+        return self._recorded(path, body, h, lambda: self.c.request(
+            method, path, body, h) or self.c.getresponse())
+
+    def _recorded(self, path, body, headers, exchange):
+        """x: the exchange, s: its session, v: its version by the headers"""
+        where = {"x": next(_exchanges), "v": headers.get(
+            "MCP-Protocol-Version"), "s": headers.get("Mcp-Session-Id") or
+            path.partition("session_id=")[2]}
+        if body is not None:
+            RECORD.request(body, **where)
+        r = exchange()
+        where["s"] = r.getheader("Mcp-Session-Id") or where["s"]
+        return mcprecord.Response(r, RECORD, where)
 
     def ask(self, method, path="/mcp", body=None, **headers):
         r = self.send(method, path, body, **headers)

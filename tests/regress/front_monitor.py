@@ -13,6 +13,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.environ["SBX_SRC"], "tests", "lib"))
 import ipc  # noqa: E402
+import mcprecord  # noqa: E402
 from mcp import Tap  # noqa: E402,F401
 
 FRONT = os.path.join(os.environ["SBX_BUILD"], "sbxd-front")
@@ -41,8 +42,10 @@ class Client:
     def __init__(self, fd_in, fd_out):
         self.fd_in, self.fd_out = fd_in, fd_out     # we read, we write
         self.buf, self.last = b"", 0
+        self.record = mcprecord.Recorder("front", fake=True)
 
     def raw(self, data):
+        self.record.sent(data)
         view = memoryview(data)
         while view:
             view = view[os.write(self.fd_out, view):]
@@ -65,6 +68,7 @@ class Client:
                 return b""
             self.buf += data
         line, self.buf = self.buf.split(b"\n", 1)
+        self.record.got(line)
         return line
 
     def recv(self, timeout=5):

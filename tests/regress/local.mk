@@ -145,5 +145,11 @@ TESTS += tests/regress/test_load.py
 EXTRA_DIST += tests/regress/test_load.py tests/lib/mcpload.py
 TESTS += tests/regress/test_subs.py
 EXTRA_DIST += tests/regress/test_subs.py
+
+# what servers send, by the schemas of the protocol
+TESTS += tests/regress/test_mcpschema.py tests/regress/test_messages.py
+EXTRA_DIST += tests/regress/test_mcpschema.py \
+	tests/regress/test_messages.py tests/lib/mcpjudge.py \
+	tests/lib/mcprecord.py tests/lib/mcprelay.py tests/lib/mcpschema.py
 TESTS += tests/regress/test_ends.py
 EXTRA_DIST += tests/regress/test_ends.py

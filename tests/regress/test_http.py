@@ -40,7 +40,9 @@ def test_let_in(d):
              {"Origin": "http://127.0.0.1:%d" % d.port})]:
         h = Http(d)
         got = h.ask("POST", body=body, **kw)
-        ok(got[0] == status, f"{what}: {status}", got[0])
+        error = json.loads(got[2])
+        ok(got[0] == status and error.get("id", 1) == 1,
+           f"{what}: {status}, never with null as the id", error)
     for path in ("/mcp", "/sse", "/messages", "/other"):
         ok(Http(d).ask("GET", path, Host="evil.example")[0] == 403,
            f"{path} asks for Host, too")
