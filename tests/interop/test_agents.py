@@ -83,7 +83,8 @@ def worked(name, m, text):
 def claude(d):
     a = Agent(CLAUDE + "/claude", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
               DISABLE_AUTOUPDATER="1", DISABLE_TELEMETRY="1",
-              ENABLE_TOOL_SEARCH="false", ANTHROPIC_API_KEY="x")
+              ENABLE_TOOL_SEARCH="false", ANTHROPIC_API_KEY="x",
+              TOKEN=d.token)
     url = f"http://127.0.0.1:{d.port}"
     auth = f"Authorization: Bearer {d.token}"
     try:
@@ -107,9 +108,9 @@ def claude(d):
         for name, entry in (
                 ("stdio", {"command": SBX, "args": ["mcp"]}),
                 ("HTTP", {"type": "http", "url": url + "/mcp", "headers": {
-                    "Authorization": f"Bearer {d.token}"}}),
+                    "Authorization": "Bearer ${TOKEN}"}}),
                 ("SSE", {"type": "sse", "url": url + "/sse", "headers": {
-                    "Authorization": f"Bearer {d.token}"}})):
+                    "Authorization": "Bearer ${TOKEN}"}})):
             a.write("mcp.json", {"mcpServers": {"sbx": entry}})
             with model.Model(STEPS) as m:
                 a.env["ANTHROPIC_BASE_URL"] = m.url
@@ -125,12 +126,12 @@ def opencode(d):
     a = Agent(OPENCODE + "/bin/opencode", OPENCODE_DISABLE_AUTOUPDATE="1",
               OPENCODE_DISABLE_MODELS_FETCH="1",
               OPENCODE_DISABLE_DEFAULT_PLUGINS="1",
-              OPENCODE_DISABLE_LSP_DOWNLOAD="1")
+              OPENCODE_DISABLE_LSP_DOWNLOAD="1", TOKEN=d.token)
     entries = {
         "sbx": {"type": "local", "command": [SBX, "mcp"]},
         "sbx-http": {"type": "remote", "oauth": False,
                      "url": f"http://127.0.0.1:{d.port}/mcp", "headers": {
-                         "Authorization": f"Bearer {d.token}"}}}
+                         "Authorization": "Bearer {env:TOKEN}"}}}
     try:
         a.write("opencode.json", {"mcp": entries})
         status, out = a.run("mcp", "list")
