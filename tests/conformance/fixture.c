@@ -203,6 +203,8 @@ fixture_prompts_list(struct call *call)
 	    "\"description\":\"A prompt that embeds a resource\","
 	    "\"arguments\":[{\"name\":\"resourceUri\","
 	    "\"description\":\"What it embeds\",\"required\":true}]},"
+	    "{\"name\":\"test_input_required_result_prompt\","
+	    "\"description\":\"A prompt that asks for its context\"},"
 	    "{\"name\":\"test_prompt_with_image\","
 	    "\"description\":\"A prompt with an image\"}]"));
 }
@@ -272,6 +274,8 @@ fixture_prompts_get(struct call *call)
 		prompt_arguments(call);
 	else if (strcmp(name, "test_prompt_with_embedded_resource") == 0)
 		prompt_resource(call);
+	else if (strcmp(name, "test_input_required_result_prompt") == 0)
+		return (fixture_ask_prompt(call));
 	else
 		return (prompts_get(call));
 	return (0);

@@ -21,6 +21,8 @@ extern const struct serve_row fixture_rows[];
 extern const size_t fixture_rows_n;
 extern const struct sbx_tool fixture_basic_tools[];
 extern const size_t fixture_basic_tools_n;
+extern const struct sbx_tool fixture_input_tools[];
+extern const size_t fixture_input_tools_n;
 
 /* Members of the result as they are: "\"content\":[...]".  Returns 0. */
 int fixture_raw(struct call *call, const char *members);
@@ -40,6 +42,16 @@ int fixture_complete(struct call *call);
 int fixture_resources_list(struct call *call);
 int fixture_resources_templates(struct call *call);
 int fixture_resources_read(struct call *call);
+/* fixture_input.c */
+int fixture_ask_once(struct call *call);
+int fixture_ask_name(struct call *call);
+int fixture_ask_state(struct call *call);
+int fixture_ask_many(struct call *call);
+int fixture_ask_twice(struct call *call);
+int fixture_ask_able(struct call *call);
+int fixture_ask_prompt(struct call *call);
+int fixture_elicitation(struct call *call);
+int fixture_sampling(struct call *call);
 
 /* fixture_tasks.c */
 extern const struct sbx_tool fixture_tasks_tools[];

@@ -3,8 +3,8 @@
 check_PROGRAMS += tests/conformance/sbxd-front tests/conformance/sbxd-worker
 noinst_LIBRARIES += libsbxfixture.a
 libsbxfixture_a_SOURCES = tests/conformance/rows.c \
-	tests/conformance/fixture.c tests/conformance/fixture_tasks.c \
-	tests/conformance/fixture.h
+	tests/conformance/fixture.c tests/conformance/fixture_input.c \
+	tests/conformance/fixture_tasks.c tests/conformance/fixture.h
 libsbxfixture_a_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
 # tables.c takes the place of the libraries' own, which are then not linked;
 # the functions stand beside the tables, so the front has a worker's code too

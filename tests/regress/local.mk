@@ -63,7 +63,7 @@ EXTRA_DIST += tests/regress/test_sbxd_suite.py tests/regress/test_cli.py
 
 # the front among a monitor and clients in python; one of less patience
 check_PROGRAMS += front-hasty
-front_hasty_SOURCES = $(sbxd_front_SOURCES)
+front_hasty_SOURCES = sbxd/front/main.c $(libsbxfront_a_SOURCES)
 front_hasty_CPPFLAGS = $(sbxd_front_CPPFLAGS) -DSBX_INPUT_S=1u -DSWEEP_S=1
 front_hasty_LDADD = $(sbxd_front_LDADD)
 FRONT_TESTS = tests/regress/test_front_calls.py \
