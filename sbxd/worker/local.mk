@@ -10,7 +10,7 @@ libsbxworker_a_SOURCES = \
 	sbxd/worker/run.c sbxd/worker/run.h \
 	sbxd/worker/view.c sbxd/worker/view.h \
 	sbxd/worker/prompts.c sbxd/worker/resources.c \
-	sbxd/worker/tool_copy.c sbxd/worker/tool_exec.c \
+	sbxd/worker/guide.h sbxd/worker/tool_guide.c sbxd/worker/tool_copy.c sbxd/worker/tool_exec.c \
 	sbxd/worker/tool_lifecycle.c sbxd/worker/tool_output.c \
 	sbxd/worker/tool_snapshot.c
 libsbxworker_a_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)

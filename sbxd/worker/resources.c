@@ -215,14 +215,26 @@ resources_list(struct call *call)
 	return (0);
 }
 
+bool
+cursor_refused(struct call *call)
+{
+	if (!args_has(&call->args, "cursor"))
+		return (false);
+	result_error(call->res, "bad_cursor", NULL,
+	    "\"cursor\" is not one that this server gave.");
+	return (true);
+}
+
 int
 resources_templates(struct call *call)
 {
 	struct result *r = call->res;
 
+	if (cursor_refused(call))
+		return (0);
 	result_open(r, "resourceTemplates", '[');
 	result_open(r, NULL, '{');
-	result_str(r, "uriTemplate", PREFIX "{run_id}/{stream}");
+	result_str(r, "uriTemplate", RESOURCE_TEMPLATE);
 	result_str(r, "name", "run-output");
 	result_str(r, "title", "Output of a run");
 	result_str(r, "description", "What a run wrote; stream is stdout or "

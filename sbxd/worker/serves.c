@@ -23,7 +23,7 @@ const struct serve_row serves[] = {
 	{ "resources/list", resources_list, PSEUDO("resources/list", CURSOR,
 	    "") },
 	{ "resources/templates/list", resources_templates,
-	    PSEUDO("resources/templates/list", "", "") },
+	    PSEUDO("resources/templates/list", CURSOR, "") },
 	{ "resources/subscribe", resources_subscribe,
 	    PSEUDO("resources/subscribe", "\"uri\":{\"type\":\"string\","
 	    "\"minLength\":1,\"maxLength\":1024}", "\"uri\"") },
@@ -31,7 +31,7 @@ const struct serve_row serves[] = {
 	    PSEUDO("subscriptions/listen", "\"uris\":{\"type\":\"array\","
 	    "\"maxItems\":64,\"items\":{\"type\":\"string\"}}",
 	    "\"uris\"") },
-	{ "prompts/list", prompts_list, PSEUDO("prompts/list", "", "") },
+	{ "prompts/list", prompts_list, PSEUDO("prompts/list", CURSOR, "") },
 	{ "prompts/get", prompts_get, PSEUDO("prompts/get",
 	    "\"name\":{\"type\":\"string\",\"maxLength\":64},"
 	    STRINGS("arguments", "16"), "\"name\"") },
@@ -40,6 +40,7 @@ const struct serve_row serves[] = {
 	    STRINGS("argument", "2"), "\"ref\",\"argument\"") },
 	{ "copy_file", tool_copy_file, NULL },
 	{ "copy_project", tool_copy_project, NULL },
+	{ "get_workflow_guide", tool_get_workflow_guide, NULL },
 	{ "read_output", tool_read_output, NULL },
 	{ "run_container_and_exec", tool_run_container_and_exec, NULL },
 	{ "sandbox_attach", tool_sandbox_attach, NULL },

@@ -14,6 +14,7 @@
 
 struct sbx_tool;
 
+#define RESOURCE_TEMPLATE "sbx://run/{run_id}/{stream}"
 /* Nothing keeps a client waiting longer: then it gets a handle or an error. */
 #define WORKER_CALL_MS 45000u
 /* How often a waiting client hears that work goes on (MCP: at most 4/s). */
@@ -59,6 +60,7 @@ int tool_sandbox_snapshot(struct call *call);
 int tool_sandbox_restore(struct call *call);
 int tool_sandbox_fork(struct call *call);
 int tool_sandbox_drop_snapshot(struct call *call);
+int tool_get_workflow_guide(struct call *call);
 int resources_read(struct call *call);
 int resources_list(struct call *call);
 int resources_templates(struct call *call);
@@ -67,6 +69,8 @@ int resources_listen(struct call *call);
 int prompts_list(struct call *call);
 int prompts_get(struct call *call);
 int prompts_complete(struct call *call);
+/* All fits on one page: a cursor was never handed out.  true: refused. */
+bool cursor_refused(struct call *call);
 
 /* --- tool_snapshot.c ------------------------------------------------------ */
 /* The member `snapshots`.  As the asks of ask.h. */

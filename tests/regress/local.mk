@@ -143,8 +143,8 @@ EXTRA_DIST += tests/regress/test_http.py tests/regress/test_quirks.py \
 	tests/lib/web.py
 TESTS += tests/regress/test_load.py
 EXTRA_DIST += tests/regress/test_load.py tests/lib/mcpload.py
-TESTS += tests/regress/test_subs.py
-EXTRA_DIST += tests/regress/test_subs.py
+TESTS += tests/regress/test_subs.py tests/regress/test_guide.py
+EXTRA_DIST += tests/regress/test_subs.py tests/regress/test_guide.py
 
 # what servers send, by the schemas of the protocol
 TESTS += tests/regress/test_mcpschema.py tests/regress/test_messages.py

@@ -1,0 +1,97 @@
+/*
+ * The workflow guide.  It names only tools that are served (the tests look).
+ */
+
+#include "sbxd/worker/guide.h"
+
+#include <string.h>
+
+#include "sbxd/worker/worker.h"
+
+static const struct guide_phase phases[] = {
+	{ "init",
+	    "Make one sandbox for one piece of work with sandbox_initialize; "
+	    "leave image out to have it chosen by what the project is. What "
+	    "must be installed goes into setup: it runs once and is kept for "
+	    "the next sandbox. Bring the project in with copy_project. There "
+	    "is no network inside, so nothing can be fetched later. Came "
+	    "back to earlier work? sandbox_attach finds it by name. One "
+	    "command and no more: run_container_and_exec.",
+	    { "sandbox_initialize", "copy_project", "copy_file",
+	    "sandbox_attach", "sandbox_list_containers",
+	    "run_container_and_exec" }, "explore" },
+	{ "explore",
+	    "Read before you change. Look around with sandbox_exec (ls, rg, "
+	    "sed -n, git log); results show the part that matters and the "
+	    "whole output stays under run_id: page it with read_output, "
+	    "never run the command again for it. Run the tests once as they "
+	    "are, so that you know what failed before you came.",
+	    { "sandbox_exec", "read_output" }, "edit" },
+	{ "edit",
+	    "Keep a state to go back to with sandbox_snapshot, then change "
+	    "files with commands in sandbox_exec. To try several ways, make "
+	    "as many sandboxes of the same state with sandbox_fork and keep "
+	    "the best. A change that went wrong is undone with "
+	    "sandbox_restore, which refuses to lose newer work unless told. "
+	    "Small steps: a snapshot takes milliseconds.",
+	    { "sandbox_snapshot", "sandbox_exec", "sandbox_fork",
+	    "sandbox_restore", "sandbox_drop_snapshot" }, "verify" },
+	{ "verify",
+	    "Run the project's own tests with sandbox_exec and read the exit "
+	    "code: status failed is a verdict, not a fault. What takes long "
+	    "goes on as a job: sandbox_exec_background starts it, "
+	    "sandbox_exec_check looks, sandbox_exec_kill ends it. Report "
+	    "what ran and what it said, no more; a test that did not run "
+	    "has not passed.",
+	    { "sandbox_exec", "sandbox_exec_background",
+	    "sandbox_exec_check", "sandbox_exec_kill", "read_output" },
+	    "cleanup" },
+	{ "cleanup",
+	    "Get what is wanted out of the output first, for the files end "
+	    "with the sandbox. Then drop snapshots that nobody needs and call "
+	    "sandbox_stop. It refuses while there is work newer than what "
+	    "was copied in; force only when that may be lost.",
+	    { "read_output", "sandbox_drop_snapshot", "sandbox_stop",
+	    "sandbox_list_containers" }, NULL },
+};
+
+const struct guide_phase *
+guide_at(size_t i)
+{
+	return (i < SBX_NELEM(phases) ? &phases[i] : NULL);
+}
+
+const struct guide_phase *
+guide_find(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < SBX_NELEM(phases); i++)
+		if (strcmp(phases[i].name, name) == 0)
+			return (&phases[i]);
+	return (NULL);
+}
+
+int
+tool_get_workflow_guide(struct call *call)
+{
+	const struct guide_phase *p = guide_find(args_str(&call->args,
+	    "phase", NULL));
+	struct result *r = call->res;
+	size_t i;
+
+	if (p == NULL) {	/* the schema has them all */
+		result_error(r, "bad_argument", NULL,
+		    "There is no such phase.");
+		return (0);
+	}
+	result_str(r, "status", "ok");
+	result_str(r, "phase", p->name);
+	result_str(r, "guide", p->text);
+	result_open(r, "tools", '[');
+	for (i = 0; p->tools[i] != NULL; i++)
+		result_str(r, NULL, p->tools[i]);
+	result_close(r, ']');
+	result_str_or_null(r, "next_phase", p->next != NULL ? p->next : "");
+	return (0);
+}
