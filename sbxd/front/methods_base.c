@@ -75,7 +75,7 @@ on_initialize(struct request *r)
 	(void)sbx_buf_printf(b, "\"%s\"", revs[id].name);
 	put_capabilities(b, &revs[id]);
 	reply_name(b, "serverInfo");
-	reply_server_info(b);
+	reply_server_info(b, revs[id].fields);
 	put_instructions(b);
 	reply_end(r->to);
 }

@@ -30,10 +30,25 @@ reply_name(struct sbx_buf *b, const char *name)
 	(void)sbx_buf_printf(b, "\"%s\":", name);
 }
 
+/* A box, drawn: viewBox 16 by 16. */
+#define ICON \
+    "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHZpZXdC" \
+    "b3g9IjAgMCAxNiAxNiI+PHBhdGggZD0iTTIgNWw2LTMgNiAzdjZsLTYgMy02" \
+    "LTN6IiBmaWxsPSIjYzkzIi8+PHBhdGggZD0iTTIgNWw2IDMgNi0zTTggOHY2" \
+    "IiBmaWxsPSJub25lIiBzdHJva2U9IiNmZmYiLz48L3N2Zz4="
+
 void
-reply_server_info(struct sbx_buf *b)
+reply_server_info(struct sbx_buf *b, uint32_t fields)
 {
-	put(b, "{\"name\":\"sbx\",\"version\":\"" PACKAGE_VERSION "\"}");
+	put(b, "{\"name\":\"sbx\",\"version\":\"" PACKAGE_VERSION "\"");
+	if (fields & REV_F_STRUCTURED)
+		put(b, ",\"title\":\"sbx sandboxes\"");
+	if (fields & REV_F_ABOUT)
+		put(b, ",\"description\":\"Disposable Linux sandboxes "
+		    "without network\",\"icons\":[{\"src\":"
+		    "\"data:image/svg+xml;base64," ICON "\",\"mimeType\":"
+		    "\"image/svg+xml\",\"sizes\":[\"any\"]}]");
+	put(b, "}");
 }
 
 void
@@ -70,7 +85,7 @@ reply_begin_as(struct sink *to, const struct rev *rev, const char *id,
 	if (rev->fields & REV_F_SERVER_META) {
 		reply_name(b, "_meta");
 		put(b, "{\"io.modelcontextprotocol/serverInfo\":");
-		reply_server_info(b);
+		reply_server_info(b, 0);
 		put(b, "}");
 	}
 	return (b);

@@ -22,7 +22,8 @@ void reply_name(struct sbx_buf *b, const char *name);
 void reply_cache(struct sbx_buf *b, const struct rev *rev, unsigned ttl_ms,
     const char *scope);
 /* serverInfo's value, and the list of all versions, newest first. */
-void reply_server_info(struct sbx_buf *b);
+/* fields: of the revision, 0: the least that is needed */
+void reply_server_info(struct sbx_buf *b, uint32_t fields);
 void reply_versions(struct sbx_buf *b);
 void reply_end(struct sink *to);
 

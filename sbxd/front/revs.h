@@ -62,6 +62,7 @@ enum rev_field {
 	REV_F_STRUCTURED = 256,	/* structuredContent, outputSchema, titles */
 	REV_F_TASKS = 1024,	/* the extension of that name */
 	REV_F_MESSAGE = 2048,	/* message in notifications of progress */
+	REV_F_ABOUT = 4096,	/* description, icons of the server */
 	REV_F_NULL_ID = 8,	/* an error without a readable id says null */
 };
 

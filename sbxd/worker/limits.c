@@ -4,6 +4,7 @@
 #include "common/proto/proto.h"
 #include "sbxd/worker/args.h"
 #include "sbxd/worker/result.h"
+#include "sbxd/worker/worker.h"
 
 #include <math.h>
 #include <string.h>
@@ -132,16 +133,32 @@ limits_put(struct result *r, const struct limits *l)
 	result_close(r, '}');
 }
 
+static const struct { const char *name; uint32_t bit; } limited[] = {
+	{ "mem_limit", SBX_LIMIT_MEMORY }, { "cpus", SBX_LIMIT_CPU },
+	{ "disk_limit", SBX_LIMIT_DISK },
+};
+
 void
 limits_warn(struct result *r, const struct args *a, const struct limits *l)
 {
-	static const struct { const char *name; uint32_t bit; } all[] = {
-		{ "mem_limit", SBX_LIMIT_MEMORY }, { "cpus", SBX_LIMIT_CPU },
-		{ "disk_limit", SBX_LIMIT_DISK },
-	};
-
-	for (size_t i = 0; i < SBX_NELEM(all); i++)
-		if (args_has(a, all[i].name) && !(l->enforced & all[i].bit))
+	for (size_t i = 0; i < SBX_NELEM(limited); i++)
+		if (args_has(a, limited[i].name) &&
+		    !(l->enforced & limited[i].bit))
 			result_printf(r, NULL, "%s is not enforced: %s.",
-			    all[i].name, why_not(l, all[i].bit));
+			    limited[i].name, why_not(l, limited[i].bit));
+}
+
+int
+limits_log(struct call *call, const struct limits *l)
+{
+	int error = 0;
+	size_t i;
+
+	for (i = 0; error == 0 && i < SBX_NELEM(limited); i++)
+		if (args_has(&call->args, limited[i].name) &&
+		    !(l->enforced & limited[i].bit))
+			error = call_log(call, SBX_MCP_WARNING,
+			    "%s is not enforced: %s", limited[i].name,
+			    why_not(l, limited[i].bit));
+	return (error);
 }

@@ -6,6 +6,7 @@
 #include "common/base/base.h"
 
 struct args;
+struct call;
 struct result;
 struct sbx_sb_create;
 
@@ -27,5 +28,8 @@ void limits_put(struct result *r, const struct limits *l);
 /* Items of the open array `warnings`: what was asked for and does not hold. */
 void limits_warn(struct result *r, const struct args *a,
     const struct limits *l);
+
+/* The same, for the client's log.  As call_log(). */
+int limits_log(struct call *call, const struct limits *l);
 
 #endif

@@ -48,6 +48,18 @@ put_ttl(struct result *r, uint64_t ttl_s)
 		result_null(r, "ttl_seconds");
 }
 
+/* What a user who looks at the client's log wants to know of it. */
+static int
+log_made(struct call *call, const struct ask_created *c)
+{
+	int error;
+
+	error = call_log(call, SBX_MCP_INFO, "sandbox %s of image %s%s%s",
+	    c->container, c->image, *c->why_image != '\0' ? ": " : "",
+	    c->why_image);
+	return (error != 0 ? error : limits_log(call, &c->limits));
+}
+
 int
 tool_sandbox_initialize(struct call *call)
 {
@@ -90,7 +102,7 @@ tool_sandbox_initialize(struct call *call)
 	result_open(r, "warnings", '[');
 	limits_warn(r, &call->args, &c.limits);
 	result_close(r, ']');
-	return (0);
+	return (log_made(call, &c));
 }
 
 /* Whether there is work to lose, the monitor decides: it has the baseline. */
