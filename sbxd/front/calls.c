@@ -45,7 +45,7 @@ calls_free(struct front *f, struct call *call)
 {
 	size_t i;
 
-	if (call->kind == CALL_LISTEN)
+	if (call->method == METHOD_LISTEN)
 		subs_drop_call(f, call);
 	for (i = 0; i < SBX_FRONT_CALLS; i++)
 		if (f->calls[i] == call)

@@ -4,6 +4,7 @@
 #include "sbxd/front/calls.h"
 #include "sbxd/front/methods.h"
 #include "sbxd/front/reply.h"
+#include "sbxd/front/tasks.h"
 
 #include <json-c/json.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 /* What a listening client names, and in what shape it is repeated. */
 static const char *const filters[SUB_MAX] = {
 	[SUB_RESOURCE] = "resourceSubscriptions",
+	[SUB_TASK] = "taskIds",
 };
 
 /* --- the table ------------------------------------------------------------ */
@@ -298,6 +300,7 @@ acknowledge(struct call *call)
 	}
 	(void)sbx_buf_str(b, "}");
 	subs_end(call->to);
+	tasks_listened(call);
 }
 
 bool
@@ -335,6 +338,38 @@ wrong_list(struct json_object *v)
 	return (NULL);
 }
 
+/* Those of its own, which only a client that declared tasks may name. */
+static void
+add_tasks(struct call *call, struct json_object *ids)
+{
+	size_t i, n = ids == NULL ? 0 : json_object_array_length(ids);
+	const char *id;
+
+	for (i = 0; call != NULL && i < n; i++) {
+		id = json_object_get_string(json_object_array_get_idx(ids, i));
+		if (tasks_has(call->to->f, call->to->client->principal, id))
+			(void)subs_add(call->to->f, call->to->client, call,
+			    SUB_TASK, id, "");	/* too many: not named */
+	}
+}
+
+/* true: refused, and answered. */
+static bool
+tasks_refused(struct request *r, struct json_object *ids)
+{
+	const char *wrong = NULL;
+
+	if (ids == NULL)
+		return (false);
+	if (!tasks_wanted(r))
+		reply_error(r->to, r->rev, r->id, RPC_MISSING_CAPABILITY,
+		    TASKS_REQUIRED, "Missing required client capability");
+	else if ((wrong = wrong_list(ids)) != NULL)
+		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+		    "Invalid params: %s %s", filters[SUB_TASK], wrong);
+	return (!tasks_wanted(r) || wrong != NULL);
+}
+
 /*
  * The stream stays open until the client ends it, also where nothing of what
  * it asks for ever changes: clients open an ended one again and again.
@@ -343,7 +378,7 @@ void
 on_listen(struct request *r)
 {
 	SBX_CLEANUP_BUF struct sbx_buf b;
-	struct json_object *v, *uris = NULL;
+	struct json_object *v, *uris = NULL, *ids = NULL;
 	const char *wrong = NULL;
 	struct call *call;
 
@@ -361,9 +396,13 @@ on_listen(struct request *r)
 		    "Invalid params: %s %s", filters[SUB_RESOURCE], wrong);
 		return;
 	}
+	(void)json_object_object_get_ex(v, filters[SUB_TASK], &ids);
+	if (tasks_refused(r, ids))
+		return;
 	if (uris == NULL || json_object_array_length(uris) == 0) {
 		call = calls_start(r, CALL_LISTEN, "", "",
 		    (struct span){ 0 });
+		add_tasks(call, ids);
 		if (call != NULL)
 			acknowledge(call);
 		return;
@@ -375,8 +414,8 @@ on_listen(struct request *r)
 		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
 		    "Invalid params: %s is too long", filters[SUB_RESOURCE]);
 	else
-		(void)calls_start(r, CALL_FORWARD, methods[r->method].name, "",
-		    (struct span){ b.data, b.len });
+		add_tasks(calls_start(r, CALL_FORWARD, methods[r->method].name,
+		    "", (struct span){ b.data, b.len }), ids);
 }
 
 /* Source: MCP revision 2026-07-28, subscriptions, graceful closure. */

@@ -19,6 +19,7 @@ struct call;
 
 enum sub_kind {
 	SUB_RESOURCE,
+	SUB_TASK,	/* tasks.h */
 	SUB_MAX
 };
 
@@ -29,7 +30,7 @@ struct sub {
 	struct call *listen;	/* likewise; NULL: it just subscribed */
 	bool due, ended;	/* to be told; it changes no more */
 	char watch[SUB_WATCH_MAX + 1];
-	char name[];		/* URI */
+	char name[];		/* URI, id of a task */
 };
 
 /* 0 (also: it was there already), SBX_E_LIMIT, SBX_E_RANGE (watch). */

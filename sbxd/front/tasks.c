@@ -6,6 +6,7 @@
 #include "sbxd/front/calls.h"
 #include "sbxd/front/methods.h"
 #include "sbxd/front/reply.h"
+#include "sbxd/front/subs.h"
 
 #include <event2/event.h>
 #include <inttypes.h>
@@ -122,6 +123,12 @@ task_find(const struct front *f, uint64_t principal, const char *id)
 	return (NULL);
 }
 
+bool
+tasks_has(const struct front *f, uint64_t principal, const char *id)
+{
+	return (task_find(f, principal, id) != NULL);
+}
+
 /* Its call ends with it. */
 static void
 task_end(struct task *t)
@@ -157,6 +164,8 @@ tasks_clear(struct front *f)
 			task_free(t);
 	}
 }
+
+static void tell(struct task *t, const struct call *only);
 
 /* --- states --------------------------------------------------------------- */
 
@@ -259,6 +268,8 @@ task_send(struct sink *s, bool last)
 		if (error)
 			t->message = error_message(t->end);
 	}
+	if (last)
+		tell(t, NULL);
 	sbx_buf_clear(&s->out);
 	sbx_buf_init(&s->out, SBX_FRONT_OUT_MAX);
 }
@@ -313,8 +324,10 @@ task_call_gone(struct task *t)
 	t->call = NULL;
 	if (t->state == TASK_RESERVED)
 		task_free(t);
-	else if (!ended(t))	/* nobody answered it */
+	else if (!ended(t)) {	/* nobody answered it */
 		set_state(t, TASK_CANCELLED);
+		tell(t, NULL);
+	}
 }
 
 void
@@ -391,6 +404,35 @@ put_detailed(struct sbx_buf *b, struct task *t)
 	t->taken = true;
 }
 
+/* Those that listen for it; only: NULL, or the one that is to be told. */
+static void
+tell(struct task *t, const struct call *only)
+{
+	struct sub *s;
+	struct sink *to;
+
+	for (s = t->f->subs; s != NULL; s = s->next) {
+		if (s->kind != SUB_TASK || strcmp(s->name, t->id) != 0 ||
+		    s->client->principal != t->client.principal ||
+		    s->listen->kind != CALL_LISTEN ||
+		    (only != NULL && s->listen != only) ||
+		    (to = subs_begin(s, "tasks")) == NULL)
+			continue;
+		put_detailed(&to->out, t);
+		subs_end(to);
+	}
+}
+
+void
+tasks_listened(const struct call *listen)
+{
+	struct task *t;
+
+	for (t = listen->to->f->tasks; t != NULL; t = t->next)
+		if (t->state != TASK_RESERVED)
+			tell(t, listen);
+}
+
 void
 task_show(struct task *t)
 {
@@ -457,6 +499,7 @@ task_ask(struct task *t, const struct asks *a)
 		    a->asked[i].key)));
 	}
 	set_state(t, TASK_INPUT);
+	tell(t, NULL);
 	return (false);
 }
 
@@ -488,6 +531,7 @@ go_on(struct task *t)
 	c->round.since_ns = 0;
 	c->round.nasked = 0;
 	set_state(t, TASK_WORKING);
+	tell(t, NULL);
 	if (calls_hand(t->f, c) != 0)
 		calls_free(t->f, c);
 }

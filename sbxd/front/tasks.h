@@ -55,6 +55,10 @@ struct task {
 	uint64_t made_mono_ns, ended_mono_ns;
 };
 
+/* Is there one of that id that the principal may know? */
+bool tasks_has(const struct front *f, uint64_t principal, const char *id);
+/* A subscriptions/listen begins: how its tasks stand. */
+void tasks_listened(const struct call *listen);
 /* May this request's call become one?  The client declared it, and its
  * revision has it. */
 bool tasks_wanted(const struct request *r);

@@ -288,6 +288,60 @@ def test_front(d, box):
        again()["error"]["code"] == -32602, "and it is not known any more")
 
 
+class Listener(Client):
+    """messages of a subscriptions/listen"""
+    def listen(self, tasks=True, **what):
+        m = "subscriptions/listen"
+        self.r = self.send("POST", body={
+            "jsonrpc": "2.0", "id": "L", "method": m, "params": {
+                "notifications": what, "_meta": meta(tasks)}},
+            MCP_Protocol_Version=MODERN, Mcp_Method=m)
+        return self
+
+    def next(self):
+        while True:
+            line = self.r.readline()
+            if line.startswith(b"data: {"):
+                return json.loads(line[6:])
+            if not line:
+                return None
+
+
+def test_listen(d, box):
+    h = Client(d)
+    r = Listener(d).listen(tasks=False, taskIds=["x"])
+    e = json.loads(r.r.read())["error"]
+    ok(e["code"] == -32021 and TASKS in e["data"]["requiredCapabilities"][
+        "extensions"], "who declares nothing is told of no task", e)
+    t, u = h.task(box, "sleep 3; echo told"), h.task(box, "sleep 60")
+    o = Listener(d, d.sbx("token", "add", "ear").stdout.strip()).listen(
+        taskIds=[t, u])
+    a = o.next()["params"]["notifications"]
+    ok(a == {}, "another is told of none", a)
+    n = Listener(d).listen(taskIds=[t, u, "0" * 32])
+    a = n.next()
+    ok(a["method"] == "notifications/subscriptions/acknowledged" and
+       set(a["params"]["notifications"]["taskIds"]) == {t, u},
+       "its own are acknowledged", a)
+    first = [n.next() for _ in range(2)]
+    ok({f["params"]["taskId"] for f in first} == {t, u} and
+       all(f["method"] == "notifications/tasks" and
+           f["params"]["status"] == "working" for f in first),
+       "how they stand is told at once", first)
+    m = n.next()
+    g = h.get(t)["result"]
+    g.pop("resultType"), g.pop("_meta")
+    p = dict(m["params"])
+    ok(p.pop("_meta") == {"io.modelcontextprotocol/subscriptionId": "L"} and
+       p == g and p["status"] == "completed",
+       "the end is told as tasks/get says it", (m, g))
+    h.cancel(u)
+    m = n.next()
+    ok(m["params"]["taskId"] == u and m["params"]["status"] == "cancelled",
+       "so is a cancel", m)
+    n.c.close(), o.c.close()
+
+
 def answer(h, task, **responses):
     return h.m("tasks/update", task, taskId=task, inputResponses={
         k: v if isinstance(v, dict) and "action" in v else
