@@ -46,6 +46,14 @@ test_member_SOURCES = tests/unit/test_member.c tests/tap.h \
 test_member_CPPFLAGS = $(AM_CPPFLAGS)
 test_member_LDADD = libsbx.a
 
+check_PROGRAMS += test_tasks_kept
+TESTS += test_tasks_kept
+test_tasks_kept_SOURCES = tests/unit/test_tasks_kept.c tests/tap.h
+test_tasks_kept_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(JSON_CFLAGS)
+test_tasks_kept_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sbx_mono_ns
+test_tasks_kept_LDADD = libsbxfront.a libsbxtools.a libsbxev.a libsbx.a \
+	$(EVENT_LIBS) $(JSON_LIBS)
+
 check_PROGRAMS += test_cgroup
 TESTS += test_cgroup
 test_cgroup_SOURCES = tests/unit/test_cgroup.c tests/tap.h
