@@ -376,3 +376,14 @@ fixture_resources_read(struct call *call)
 	result_close(call->res, ']');
 	return (0);
 }
+
+int
+fixture_resources_subscribe(struct call *call)
+{
+	const char *uri = args_str(&call->args, "uri", NULL);
+
+	if (strcmp(uri, "test://watched-resource") != 0)
+		return (resources_subscribe(call));
+	return (fixture_raw(call, "\"granted\":[{"
+	    "\"uri\":\"test://watched-resource\",\"watch\":\"\"}]"));
+}

@@ -42,6 +42,7 @@ int fixture_complete(struct call *call);
 int fixture_resources_list(struct call *call);
 int fixture_resources_templates(struct call *call);
 int fixture_resources_read(struct call *call);
+int fixture_resources_subscribe(struct call *call);
 /* fixture_input.c */
 int fixture_ask_once(struct call *call);
 int fixture_ask_name(struct call *call);

@@ -76,6 +76,8 @@ const struct serve_row fixture_rows[] = {
 	    METHOD("resources/list", STRING("cursor")) },
 	{ "resources/templates/list", fixture_resources_templates,
 	    METHOD("resources/templates/list", "") },
+	{ "resources/subscribe", fixture_resources_subscribe,
+	    METHOD("resources/subscribe", STRING("uri")) },
 	{ "resources/read", fixture_resources_read,
 	    METHOD("resources/read", STRING("uri")) },
 };
