@@ -21,6 +21,7 @@ tests_conformance_sbxd_worker_CPPFLAGS = $(sbxd_worker_CPPFLAGS)
 tests_conformance_sbxd_worker_LDADD = $(FIXTURE_LIBS) libsbxprivs.a \
 	libsbx.a $(JSON_LIBS) $(SECCOMP_LIBS) $(CAP_LIBS) -lm
 TESTS += tests/conformance/test_fixture.py tests/conformance/test_installed.sh
-EXTRA_DIST += tests/conformance/run tests/conformance/package.json \
+EXTRA_DIST += tests/conformance/run tests/conformance/schemas.mjs \
+	tests/conformance/package.json \
 	tests/conformance/package-lock.json tests/conformance/test_fixture.py \
 	tests/conformance/test_installed.sh tests/lib/fixture.py

@@ -3,9 +3,9 @@
     rev = load()["2025-11-25"]
     rev.errors({"tools": []}, "ListToolsResult")    # [] when all is well
 
-The schemas are those of the specification's repository, in a directory that
-SBX_MCP_SCHEMA names: REVISION/schema.json as there, or REVISION.json.  A
-keyword that the validator does not know is refused when a schema is read, so
+The schemas are those that the official conformance suite carries, in a
+directory that SBX_MCP_SCHEMA names (tests/conformance/schemas.mjs); the
+oldest revision is the next one without what that one brought.  A keyword that the validator does not know is refused when a schema is read, so
 that nothing is passed over in silence.  Only the standard library.
 """
 import base64
@@ -363,32 +363,44 @@ def directory():
     return os.environ.get("SBX_MCP_SCHEMA") or None
 
 
-def _path(*names):
-    for name in names:
-        path = os.path.join(directory(), name)
-        if os.path.exists(path):
-            return path
-    raise FileNotFoundError(os.path.join(directory(), names[0]))
+# what 2025-03-26 brought: definitions, then members of definitions
+_NEW_KINDS = ("AudioContent", "ToolAnnotations", "JSONRPCBatchRequest",
+              "JSONRPCBatchResponse")
+_NEW_MEMBERS = (("Tool", "annotations"), ("ServerCapabilities", "completions"))
+
+
+def _without(node):
+    """node without references to _NEW_KINDS, and without arrays of messages"""
+    if isinstance(node, list):
+        return [_without(n) for n in node if not isinstance(n, dict) or
+                n.get("$ref", "").split("/")[-1] not in _NEW_KINDS]
+    if isinstance(node, dict):
+        return {k: _without(v) for k, v in node.items()}
+    return node
+
+
+def _oldest(newer):
+    """2024-11-05, of the schema of 2025-03-26"""
+    defs = {k: _without(v) for k, v in newer["definitions"].items()
+            if k not in _NEW_KINDS}
+    for kind, member in _NEW_MEMBERS:
+        del defs[kind]["properties"][member]
+    del defs["ProgressNotification"]["properties"]["params"]["properties"][
+        "message"]
+    defs["JSONRPCMessage"]["anyOf"] = [
+        n for n in defs["JSONRPCMessage"]["anyOf"] if "$ref" in n]
+    return dict(newer, definitions=defs)
 
 
 def load():
     """{name: Revision}, oldest first"""
     revs = {}
     for name in NAMES:
-        with open(_path(f"{name}/schema.json", f"{name}.json"),
-                  encoding="utf-8") as f:
-            revs[name] = Revision(name, json.load(f))
+        of = name if name != NAMES[0] else NAMES[1]
+        with open(f"{directory()}/{of}.json", encoding="utf-8") as f:
+            schema = json.load(f)
+        revs[name] = Revision(name, schema if of == name else
+                              _oldest(schema))
     for rev in revs.values():
         rev.others = revs
     return revs
-
-
-def examples(name):
-    """[(definition, file, value)]: the examples that a revision comes with"""
-    top = _path(f"{name}/examples", f"{name}-examples")
-    out = []
-    for kind in sorted(os.listdir(top)):
-        for file in sorted(os.listdir(os.path.join(top, kind))):
-            with open(os.path.join(top, kind, file), encoding="utf-8") as f:
-                out.append((kind, file, json.load(f)))
-    return out
