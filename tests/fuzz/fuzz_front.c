@@ -16,13 +16,13 @@
  *		level first; a refusal, the text is its code
  *	P	progress of all;  F: a refusal of all
  *	d	the monitor knows no token from now on, or any
- *	t	answers that take their time become streams
+ *	t	answers that take their time become streams, and calls tasks
  *	w	all that may expire does
  *
  * In a client's bytes: \1 and a digit is the id of a session, the newest is 0;
  * \2 is the length of what follows the next empty line; \3 the header lines
  * that every request has; \4 the two members of _meta of a modern request;
- * \5 the newest requestState.
+ * \5 the newest requestState, \6 the newest task.
  *
  * What goes out is framed as HTTP has it, all JSON in it is clean, and in the
  * end nothing is left: not here, and no call at the monitor's.
@@ -33,6 +33,7 @@
 #include "sbxd/front/calls.h"
 #include "sbxd/front/http.h"
 #include "sbxd/front/inputs.h"
+#include "sbxd/front/tasks.h"
 
 #include <event2/event.h>
 #include <fcntl.h>
@@ -470,6 +471,8 @@ fill_in(struct sbx_buf *b, const uint8_t *p, size_t n)
 			(void)sbx_buf_str(b, meta);
 		else if (p[i] == 5)
 			(void)sbx_buf_str(b, request_state);
+		else if (p[i] == 6 && front.tasks != NULL)
+			(void)sbx_buf_str(b, front.tasks->id);
 		else
 			(void)sbx_buf_add(b, &p[i], 1);
 	}
@@ -515,12 +518,16 @@ take_time(void)
 {
 	for (struct stream *st = front.streams; st != NULL; st = st->next)
 		event_active(st->timer, EV_TIMEOUT, 0);
+	for (struct task *t = front.tasks; t != NULL; t = t->next)
+		if (t->timer != NULL)
+			event_active(t->timer, EV_TIMEOUT, 0);
 }
 
 static void
 expire(void)
 {
 	inputs_sweep(&front, UINT64_MAX);
+	tasks_sweep(&front, UINT64_MAX);
 	stream_sweep(&front, UINT64_MAX);
 	http_session_sweep(&front, UINT64_MAX);
 	http_user_sweep(&front, UINT64_MAX);
@@ -587,7 +594,8 @@ end(void)
 	expire();
 	turn();
 	if (front.conns != NULL || front.ncalls != 0 || front.nstreams != 0 ||
-	    front.nsessions != 0 || front.ninputs != 0 || front.nusers != 0 || front.bodies != 0 ||
+	    front.nsessions != 0 || front.ninputs != 0 ||
+	    front.tasks != NULL || front.nusers != 0 || front.bodies != 0 ||
 	    fake.ncalls != 0)
 		abort();
 	for (size_t i = 0; i < LISTENER_MAX; i++)
