@@ -6,10 +6,7 @@ const struct sbx_tool_table sbx_tool_tables[] = {
 	{ fixture_basic_tools, &fixture_basic_tools_n },
 	{ fixture_tasks_tools, &fixture_tasks_tools_n },
 	{ fixture_input_tools, &fixture_input_tools_n },
-	{ sbx_tools_lifecycle, &sbx_tools_lifecycle_n },
-	{ sbx_tools_exec, &sbx_tools_exec_n },
-	{ sbx_tools_copy, &sbx_tools_copy_n },
-	{ sbx_tools_snapshot, &sbx_tools_snapshot_n },
+	SBX_TOOL_TABLES,
 	{ NULL, NULL }
 };
 

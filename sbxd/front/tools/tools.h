@@ -53,6 +53,13 @@ extern const struct sbx_tool sbx_tools_lifecycle[], sbx_tools_exec[],
     sbx_tools_copy[], sbx_tools_snapshot[], sbx_tools_guide[];
 extern const size_t sbx_tools_lifecycle_n, sbx_tools_exec_n, sbx_tools_copy_n,
     sbx_tools_snapshot_n, sbx_tools_guide_n;
+/* What is installed, in listing order. */
+#define SBX_TOOL_TABLES \
+	{ sbx_tools_lifecycle, &sbx_tools_lifecycle_n }, \
+	{ sbx_tools_exec, &sbx_tools_exec_n }, \
+	{ sbx_tools_copy, &sbx_tools_copy_n }, \
+	{ sbx_tools_snapshot, &sbx_tools_snapshot_n }, \
+	{ sbx_tools_guide, &sbx_tools_guide_n }
 
 /* All tools in listing order: i from 0, NULL at the end. */
 const struct sbx_tool *sbx_tool_at(size_t i);
