@@ -1,7 +1,8 @@
 """Programs for node that tests drive: where they are, and how they are run.
 
 SBX_INTEROP: a directory with tests/interop's packages; SBX_AGENTS: one with
-tests/interop/agents'.  contrib/check makes both.
+tests/interop/agents'.  contrib/check makes both.  "no": not to be run here,
+which is a skip even where everything must work.
 """
 import os
 import shutil
@@ -27,6 +28,9 @@ def binary():
 def need(*names, variable="SBX_INTEROP"):
     """The directories of the packages.  Ends the test where one is not
     there: a skip, or a failure where everything must work."""
+    if os.environ.get(variable) == "no":
+        print(f"1..0 # SKIP {variable}=no: not to be run here")
+        sys.exit(0)
     found = [package(n, variable) for n in names]
     why = "node is not installed" if not binary() else \
         f"no {names[found.index(None)]}: npm ci in a copy of tests/interop" \
