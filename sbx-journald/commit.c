@@ -174,7 +174,7 @@ refuse(struct journald *j, struct writer *w, uint32_t id, bool durable)
 static void
 add_own(struct journald *j, enum pending_kind kind, const char *op, ...)
 {
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	struct sbx_strs fields = { 0 };
 	struct record r = {
 		.component = sbx_proc_name(SBX_PROC_JOURNALD), .op = op,

@@ -450,7 +450,7 @@ remove_old(int cache)
 static void
 save(const struct journal_index *ix, const char *text, size_t size)
 {
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	int SBX_CLEANUP(fd) fd = -1;
 	char temporary[48];
 

@@ -63,7 +63,7 @@ has_word(const char *list, const char *seps, const char *word)
 static bool
 file_has(const char *dir, const char *name, const char *word)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	char path[PATH_MAX];
 
 	sbx_buf_init(&b, TEXT_MAX);
@@ -149,7 +149,7 @@ parse_mount(char *line, struct mount_line *ret_m)
 static bool
 find_mount(enum sbx_hierarchy h, char mount[256], char root[PATH_MAX])
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	struct mount_line m;
 	char *line, *rest;
 	bool v2 = h == SBX_CGROUP_V2;
@@ -176,7 +176,7 @@ static bool
 find_own(enum sbx_hierarchy h, const char *mount, const char *root,
     char own[PATH_MAX])
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	size_t skip = strcmp(root, "/") == 0 ? 0 : strlen(root);
 	char *line, *rest, *names, *path;
 

@@ -465,7 +465,7 @@ static int
 unknown(const struct sbx_image_names *names, const char *wanted,
     struct sbx_err *err)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	char text[72];
 	size_t i;
 

@@ -30,7 +30,7 @@ put(const struct sbx_buf *b)
 int
 main(int argc, char **argv)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 
 	(void)argv;
 	if (argc != 1)

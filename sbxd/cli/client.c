@@ -203,7 +203,7 @@ client_call(struct client *c, const char *tool, struct json_object *args,
 {
 	struct json_object *req = json_object_new_object(),
 			   *params = json_object_new_object(), *msg = NULL;
-	SBX_CLEANUP_BUF struct sbx_buf out;
+	SBX_CLEANUP_BUF struct sbx_buf out = { 0 };
 	int r;
 
 	*ret_result = NULL;

@@ -103,7 +103,7 @@ run_one(struct client *c, const char *id, struct json_object *args)
 static int
 add_stdin(struct json_object *args)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	char chunk[16384];
 	ssize_t n;
 

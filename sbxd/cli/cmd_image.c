@@ -91,7 +91,7 @@ store_lock(struct store *s, int *ret_fd, struct sbx_err *err)
 static int
 store_write_names(struct store *s, struct sbx_err *err)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	int SBX_CLEANUP(fd) fd = -1;
 	int r;
 

@@ -47,7 +47,7 @@ static int
 print_line(const struct view *view, const struct journal_line *l)
 {
 	struct journal_record rec;
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 
 	sbx_buf_init(&b, RENDER_MAX);
 	if (journal_parse(l->text, l->len, &rec) < 0) {

@@ -102,7 +102,7 @@ static int
 shell_start(struct sbx_chan *c, struct sbx_shell_start *m, char **argv,
     int *ret_master, struct sbx_err *err)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	int r = 0;
 
 	sbx_buf_init(&b, SBX_MAX_COMMANDS);

@@ -166,7 +166,7 @@ token_list(struct tokens *t, int argc, char **argv, struct sbx_err *err)
 static int
 token_rm(struct tokens *t, int argc, char **argv, struct sbx_err *err)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	const char *line;
 	size_t len = 0, at;
 

@@ -343,7 +343,7 @@ copy_git_config(struct copyin *c, const char *path)
 {
 	int SBX_CLEANUP(fd) fd = open_below(c->src, path, O_RDONLY |
 	    O_NOFOLLOW | O_NONBLOCK);
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	struct stat st;
 	ssize_t got = -1;
 

@@ -135,7 +135,7 @@ add_core_limit(scmp_filter_ctx ctx)
 int
 guest_filter(int *ret_fd, struct sbx_err *err)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	int SBX_CLEANUP(fd) fd = -1;
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
 	char chunk[16384];

@@ -93,7 +93,7 @@ static int
 copy_file(int skel, const char *path)
 {
 	int SBX_CLEANUP(fd) fd = -1;
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	char source[PATH_MAX], chunk[16384];
 	ssize_t n;
 

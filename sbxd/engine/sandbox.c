@@ -76,7 +76,7 @@ on_init_end(struct sbx_peer *p, int error)
 static int
 send_start(struct sandbox *sb)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	struct sbx_init_start m = { .nofile_hard = sb->e->nofile,
 		.nproc = sb->e->nproc };
 
@@ -275,8 +275,8 @@ is_egress_socket(int fd)
 static void
 send_ready(struct sandbox *sb)
 {
-	SBX_CLEANUP_BUF struct sbx_buf env;
-	SBX_CLEANUP_BUF struct sbx_buf entry;
+	SBX_CLEANUP_BUF struct sbx_buf env = { 0 };
+	SBX_CLEANUP_BUF struct sbx_buf entry = { 0 };
 	const struct sbx_image_config *c = &sb->image->config;
 	char digest[SBX_IMAGE_DIGEST_SIZE] = "";
 	struct sbx_sandbox_ready m = { .container = sb->id,

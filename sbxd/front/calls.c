@@ -215,7 +215,7 @@ calls_refuse(const struct call *call, const char *code, const char *next,
 int
 calls_hand(struct front *f, struct call *call)
 {
-	SBX_CLEANUP_BUF struct sbx_buf inputs;
+	SBX_CLEANUP_BUF struct sbx_buf inputs = { 0 };
 
 	sbx_buf_init(&inputs, SBX_MAX_INPUTS_BYTES);
 	if (round_put(&call->round, &inputs) != 0) {

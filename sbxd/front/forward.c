@@ -82,7 +82,7 @@ void
 on_forward(struct request *r)
 {
 	const struct forward *row = forward_row(r->method);
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	const char *name;
 	struct span v;
 	size_t i;

@@ -93,7 +93,7 @@ http_respond(struct conn *c, int status, const char *type, const char *more,
 void
 http_refuse(struct conn *c, int status, const char *fmt, ...)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	char text[256];
 	va_list ap;
 

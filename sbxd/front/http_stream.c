@@ -81,7 +81,7 @@ has_ids(const struct stream *st)
 static void
 send_event(struct stream *st, const char *json, size_t len)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 
 	sbx_buf_init(&b, SBX_FRONT_OUT_MAX);
 	st->seq++;

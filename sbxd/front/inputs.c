@@ -422,7 +422,7 @@ answer_asks(struct front *f, struct call *c, const struct asks *a)
 static void
 refuse_missing(struct call *c, uint32_t missing)
 {
-	SBX_CLEANUP_BUF struct sbx_buf data;
+	SBX_CLEANUP_BUF struct sbx_buf data = { 0 };
 	char text[512];
 
 	sbx_buf_init(&data, 1024);

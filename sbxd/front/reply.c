@@ -172,7 +172,7 @@ void
 reply_tool_error(struct sink *to, const struct rev *rev, const char *id,
     const char *status, const char *code, const char *next, const char *text)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 
 	sbx_buf_init(&b, 16384);	/* its parts are below 1 KiB, escaped */
 	put(&b, "{");

@@ -69,7 +69,7 @@ rpc_string(const struct request *r, const char *name, size_t *ret_len,
 static void
 unsupported_version(const struct request *r, const char *asked, size_t len)
 {
-	SBX_CLEANUP_BUF struct sbx_buf data;
+	SBX_CLEANUP_BUF struct sbx_buf data = { 0 };
 	enum rev_id known = rev_find(asked, len);
 
 	sbx_buf_init(&data, 4096);
@@ -314,7 +314,7 @@ void
 rpc_object(struct sink *to, const char *text, size_t len)
 {
 	struct request r = { .f = to->f, .to = to, .rev = &revs[to->client->rev] };
-	SBX_CLEANUP_BUF struct sbx_buf envelope;
+	SBX_CLEANUP_BUF struct sbx_buf envelope = { 0 };
 	struct json_object *msg;
 
 	sbx_buf_init(&envelope, SBX_MAX_ENVELOPE);

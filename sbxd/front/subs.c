@@ -377,7 +377,7 @@ tasks_refused(struct request *r, struct json_object *ids)
 void
 on_listen(struct request *r)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	struct json_object *v, *uris = NULL, *ids = NULL;
 	const char *wrong = NULL;
 	struct call *call;

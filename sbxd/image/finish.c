@@ -259,7 +259,7 @@ static int
 put_users(struct importer *im, int skel, const char *path, const char *ours)
 {
 	SBX_CLEANUP(free) char *text = read_small(im, path);
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	size_t n;
 
 	sbx_buf_init(&b, PASSWD_MAX + 256);
@@ -317,7 +317,7 @@ make_skel(struct importer *im)
 static int
 put_settings(struct importer *im)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 
 	sbx_buf_init(&b, SBX_IMAGE_CONFIG_MAX);
 	im->config.created = sbx_wall_ns() / 1000000000u;

@@ -182,7 +182,7 @@ static void
 begin(struct monitor *m, struct worker *w, struct deps *d)
 {
 	const struct sbx_sb_create none = { .image = d->image };
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	struct limits limits;
 	struct sandbox *sb;
 	const char *code;
@@ -281,7 +281,7 @@ send_exec(struct monitor *m, const struct deps *d)
 	struct sbx_engine_exec msg = { .container = d->container,
 		.run = d->run, .cwd = "/workspace" };
 	const struct sbx_strs commands = { d->commands, d->count, d->len };
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	int SBX_CLEANUP(fd) in = -1;
 	const char *s = NULL;
 	int r;
@@ -309,7 +309,7 @@ void
 deps_sandbox_ready(struct monitor *m, struct sandbox *sb)
 {
 	struct deps *d = deps_of(m, sb);
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	struct run *r;
 
 	sbx_buf_init(&b, 1024);

@@ -89,7 +89,7 @@ guard_refuse(struct worker *w, const struct sbx_engine_work_found *q,
     const struct baseline *base, const char *next, const char *than,
     const char *by)
 {
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	const char *s = NULL;
 	char shown[512];
 

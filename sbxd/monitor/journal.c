@@ -63,7 +63,7 @@ journal_send(struct monitor *m, uint32_t id, const struct record *r,
 		.principal = r->who != NULL ? r->who->name : "",
 		.container = r->container != NULL ? r->container : "",
 		.run = r->run != NULL ? r->run : "", .code = r->code };
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	const char *key, *value;
 	char lost[24];
 	int res = SBX_E_CLOSED;

@@ -172,7 +172,7 @@ set_log_level(struct monitor *m, const struct flags *f)
 static int
 dump(const struct monitor *m)
 {
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 
 	sbx_buf_init(&b, 1u << 20);
 	if (sbx_conf_dump(&m->conf, &b) != 0 || sbx_write_all(STDOUT_FILENO,

@@ -143,7 +143,7 @@ static void
 journal_exec_start(struct monitor *m, const struct run *r,
     const struct sbx_exec_start *e)
 {
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	char timeout[24];
 
 	sbx_buf_init(&b, SBX_ARGV_SHOWN);

@@ -21,7 +21,7 @@ static void
 journal_shell_start(const struct ctl *c, const struct run *r,
     const struct sbx_shell_start *q)
 {
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	char uid[24];
 
 	sbx_buf_init(&b, SBX_ARGV_SHOWN);

@@ -390,7 +390,7 @@ live_runs(struct monitor *m, const struct sandbox *sb, struct sbx_buf *b)
 static bool
 runs_bar(struct monitor *m, struct worker *w, const struct sandbox *sb)
 {
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	unsigned n;
 
 	sbx_buf_init(&b, 512);
@@ -486,7 +486,7 @@ restore_answered(struct monitor *m, struct worker *w, struct sbx_in *in,
 	struct snapshot *s = snapshot_find(m, w->ask.snapshot);
 	struct sbx_sb_restored a = { .container = w->ask.container,
 		.snapshot = w->ask.snapshot, .name = s != NULL ? s->name : "" };
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	struct run *r;
 
 	if (q == NULL || q->error != 0) {

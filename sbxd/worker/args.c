@@ -322,7 +322,7 @@ nearest(const struct args_schema *s, const char *name)
 static int
 bad_unknown(const struct args_schema *s, const char *name, struct result *res)
 {
-	SBX_CLEANUP_BUF struct sbx_buf valid;
+	SBX_CLEANUP_BUF struct sbx_buf valid = { 0 };
 	const char *near = nearest(s, name);
 	char vis[80];
 	size_t i;

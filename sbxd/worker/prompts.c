@@ -82,7 +82,7 @@ static void
 put_message(struct result *r, const struct guide_phase *p,
     const char *container, const char *image)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	size_t i;
 
 	/* an overflow cuts; all parts have a length that fits */

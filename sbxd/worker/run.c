@@ -127,7 +127,7 @@ static int
 spec_env(struct call *call, struct run_spec *s)
 {
 	struct json_object *env = args_json(&call->args, "env");
-	SBX_CLEANUP_BUF struct sbx_buf pair;
+	SBX_CLEANUP_BUF struct sbx_buf pair = { 0 };
 	int error = 0;
 
 	sbx_buf_init(&pair, ENV_MAX_BYTES);

@@ -234,7 +234,7 @@ setup_from_args(struct call *call, struct sbx_sb_create *m,
 {
 	struct json_object *list = args_json(&call->args, "setup");
 	struct sbx_deps_make q = { .image = m->image };
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	size_t i, n;
 	int error = 0;
 

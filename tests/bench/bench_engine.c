@@ -153,7 +153,7 @@ drop_recorder(void)
 static void
 exec_true(const char *id, unsigned n)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	char run[17];
 	struct sbx_engine_exec m = { .container = id, .run = run,
 		.cwd = "/workspace" };

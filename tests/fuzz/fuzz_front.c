@@ -492,7 +492,7 @@ fill_in(struct sbx_buf *b, const uint8_t *p, size_t n)
 static void
 client_says(int i, const uint8_t *text, size_t len)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	size_t done = 0;
 	ssize_t n;
 

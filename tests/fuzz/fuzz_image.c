@@ -42,7 +42,7 @@ config(const char *text, size_t size)
 static void
 names(const char *text, size_t size)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	struct sbx_image_names n;
 	struct sbx_err err = { 0 };
 

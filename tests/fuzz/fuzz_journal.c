@@ -40,7 +40,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.container = "0", .run = "0", .op = "exec", .since = "2026",
 	};
 	struct journal_record rec;
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 
 	sbx_buf_init(&b, 16 * size + 256);
 	if (journal_parse((const char *)data, size, &rec) != 0)

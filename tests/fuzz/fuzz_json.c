@@ -42,7 +42,7 @@ against_json_c(const char *text, size_t size)
 static void
 round_trip(const char *bytes, size_t size)
 {
-	struct sbx_buf SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	struct json_object *o;
 	size_t replaced, i;
 

@@ -56,6 +56,13 @@ types = ["%s: %s" % (p, m[0]) for p in paths
                               source.code(p))]
 tap.ok(not types, "no typedef of a struct", types)
 
+# What cleans itself up at each return must be whole at each.
+bare = ["%s:%d: %s" % (p, source.code(p).count("\n", 0, m.start()) + 1, m[0])
+        for p in paths for m in re.finditer(
+            r"SBX_CLEANUP(?:_BUF|\(\w+\))\s[^;={]*;", source.code(p))]
+tap.ok(not bare, "what has a clean-up is initialized where it is declared",
+       bare)
+
 # Locked memory for secrets is for those that hold one.
 holders = ("sbx-broker/", "sbx-proxy/", "common/base/secret.",
            "tests/unit/test_secret.c")

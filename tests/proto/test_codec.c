@@ -261,7 +261,7 @@ test_put_limits(void)
 static void
 test_strs(void)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	struct sbx_strs s = { 0 };
 	const char *p;
 	char all[64] = "";

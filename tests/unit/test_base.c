@@ -175,7 +175,7 @@ test_memfd(void)
 static void
 test_buf(void)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	char many[1000];
 
 	sbx_buf_init(&b, 10);

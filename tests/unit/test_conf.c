@@ -184,7 +184,7 @@ test_dump(void)
 {
 	static const char text[] = "exec_timeout 2m\ncopy_root \"/a b/\\\"#\\\\\"\n"
 	    "default_image \"\"\ntransport stdio\nrun_cap_bytes 1M";
-	struct sbx_buf SBX_CLEANUP_BUF a, SBX_CLEANUP_BUF b;
+	struct sbx_buf SBX_CLEANUP_BUF a = { 0 }, SBX_CLEANUP_BUF b = { 0 };
 	struct sbx_conf c, again;
 	struct sbx_err err;
 

@@ -108,7 +108,7 @@ test_cuts(void)
 static void
 test_limits(void)
 {
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 
 	sbx_buf_init(&b, 1u << 20);
 	(void)sbx_buf_str(&b, "GET /");
@@ -176,7 +176,7 @@ test_chunks(void)
 		bool good = true;
 
 		for (size_t step = 1; step < 40; step++) {
-			SBX_CLEANUP_BUF struct sbx_buf b;
+			SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 
 			sbx_buf_init(&b, 4096);
 			good &= decode(chunked[i].text, step, &b) ==

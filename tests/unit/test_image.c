@@ -59,7 +59,7 @@ test_config(void)
 {
 	static const char text[] = "sbx-image 1\nuser u\nworkdir \n"
 	    "bytes 7\nenv A=b c\nenv B=\nentrypoint \nentrypoint x\n";
-	SBX_CLEANUP_BUF struct sbx_buf b;
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	struct sbx_image_config c;
 	struct sbx_err err = { 0 };
 
