@@ -92,6 +92,10 @@ const char *sbx_vis(char *dst, size_t size, const char *src, size_t len);
 
 uint64_t sbx_mono_ns(void);	/* CLOCK_MONOTONIC */
 uint64_t sbx_wall_ns(void);	/* CLOCK_REALTIME */
+/* As RFC 3339 in UTC, to the millisecond; asks for no file, unlike the first
+ * gmtime_r(3). */
+#define SBX_WALL_SIZE 48	/* 25, if the clock is right */
+void sbx_wall_text(uint64_t wall_ns, char ret_text[SBX_WALL_SIZE]);
 
 /* Write all n bytes to a blocking descriptor (EINTR retried). 0, SBX_E_SYS. */
 int sbx_write_all(int fd, const void *buf, size_t n);

@@ -31,6 +31,8 @@
 #define SBX_WORKER_CALLS 256	/* then it is replaced */
 #define SBX_MAX_JOBS_SANDBOX 64	/* live jobs (a job may outlive its command) */
 #define SBX_MAX_RUNS 4096	/* remembered by the monitor, oldest go first */
+#define SBX_RUN_RECORDS 16	/* of its journal kept for its principal, */
+#define SBX_RUN_RECORDS_BYTES 8192u /* oldest go first */
 #define SBX_MAX_JSON (16u << 20) /* one MCP message */
 #define SBX_MAX_JSON_DEPTH 64
 #define SBX_MAX_RESULT (4u << 20) /* a worker's result */

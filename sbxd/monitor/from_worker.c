@@ -219,6 +219,17 @@ on_run_watch(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: own runs only, and what is kept of them is masked. */
+static int
+on_run_journal(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	journal_run(w->m, w, in->m.run_journal.run);
+	return (0);
+}
+
 /* Safe: own runs only, and read-only. */
 static int
 on_out_read(struct sbx_peer *p, struct sbx_in *in)
@@ -343,6 +354,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_EXEC_WAIT] = { BUSY, 0, on_exec_wait },
 	[SBX_MSG_EXEC_KILL] = { BUSY, 0, on_exec_kill },
 	[SBX_MSG_RUN_WATCH] = { BUSY, 0, on_run_watch },
+	[SBX_MSG_RUN_JOURNAL] = { BUSY, 0, on_run_journal },
 	[SBX_MSG_OUT_READ] = { BUSY, 0, on_out_read },
 	[SBX_MSG_RUN_LIST] = { BUSY, 0, on_run_list },
 	[SBX_MSG_COPY_IN] = { BUSY, 0, on_copy_in },

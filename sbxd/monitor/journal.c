@@ -2,6 +2,9 @@
 
 #include "config.h"
 
+#include "common/base/json.h"
+#include "common/base/mask.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,6 +55,96 @@ add_field(struct sbx_strs *s, struct sbx_buf *b, const char *key,
 		(void)sbx_strs_add(s, b, value);
 }
 
+/* --- what a run's principal may read ---------------------------------------- */
+
+/* As journald has it: masked before escaping could break a secret's shape. */
+static void
+add_member(struct sbx_buf *b, const char *before, const char *key,
+    const char *value)
+{
+	char text[VALUE_MAX];
+	size_t len = strnlen(value, sizeof(text));
+
+	memcpy(text, value, len);
+	(void)sbx_mask(text, &len);
+	(void)sbx_buf_printf(b, "%s\"%s\":", before, key);
+	(void)sbx_json_str(b, text, len, NULL);
+}
+
+/* A line; b->overflow when it does not fit. */
+static void
+render(struct sbx_buf *b, const struct sbx_journal_append *a)
+{
+	const char *key = NULL, *value = NULL, *before = "";
+	char sent[SBX_WALL_SIZE];
+
+	sbx_wall_text(sbx_wall_ns(), sent);
+	add_member(b, "{", "sent", sent);
+	add_member(b, ",", "component", sbx_proc_name(SBX_PROC_MONITOR));
+	add_member(b, ",", "op", a->op);
+	add_member(b, ",", "phase", a->phase);
+	add_member(b, ",", "principal", a->principal);
+	add_member(b, ",", "container_id", a->container);
+	add_member(b, ",", "run_id", a->run);
+	(void)sbx_buf_printf(b, ",\"code\":%" PRId32 ",\"fields\":{", a->code);
+	while ((key = sbx_strs_next(&a->fields, value)) != NULL) {
+		value = sbx_strs_next(&a->fields, key);
+		add_member(b, before, key, value != NULL ? value : "");
+		before = ",";
+		if (value == NULL)
+			break;
+	}
+	(void)sbx_buf_str(b, "}}\n");
+}
+
+/*
+ * Kept masked: what a sandbox prints may take over a worker, and that worker
+ * may ask for this.
+ */
+static void
+keep(struct monitor *m, const struct record *r,
+    const struct sbx_journal_append *a)
+{
+	struct run *run = r->run != NULL ? run_find(m, r->run) : NULL;
+	struct sbx_buf SBX_CLEANUP_BUF line = { 0 };
+	const char *end;
+
+	if (run == NULL || run->who != r->who)
+		return;
+	sbx_buf_init(&line, SBX_RUN_RECORDS_BYTES);
+	render(&line, a);
+	if (line.overflow) {
+		run->records_dropped++;
+		return;
+	}
+	while (run->nrecords == SBX_RUN_RECORDS ||
+	    run->records.len + line.len > SBX_RUN_RECORDS_BYTES) {
+		end = memchr(run->records.data, '\n', run->records.len);
+		sbx_buf_consume(&run->records,
+		    (size_t)(end - run->records.data) + 1);
+		run->nrecords--;
+		run->records_dropped++;
+	}
+	(void)sbx_buf_add(&run->records, line.data, line.len);
+	run->nrecords++;
+}
+
+/* Safe for a hostile worker: the run must be its principal's. */
+void
+journal_run(struct monitor *m, struct worker *w, const char *id)
+{
+	const struct run *r = run_own(m, w, id);
+
+	if (r == NULL)
+		return;
+	(void)sbx_send_run_records(w->peer, w->ask.id,
+	    &(struct sbx_run_records){ .text = r->nrecords > 0 ?
+	    r->records.data : "", .dropped = r->records_dropped }, NULL);
+	ask_done(w);
+}
+
+/* --- sending ---------------------------------------------------------------- */
+
 /* 0 when it is on its way; else it is counted as lost. */
 static int
 journal_send(struct monitor *m, uint32_t id, const struct record *r,
@@ -84,9 +177,10 @@ journal_send(struct monitor *m, uint32_t id, const struct record *r,
 		res = SBX_E_LIMIT;
 	else if (p != NULL)
 		res = sbx_send_journal_append(p, id, &a, NULL);
-	if (res == 0)
+	if (res == 0) {
 		m->journal_lost = 0;
-	else
+		keep(m, r, &a);
+	} else
 		m->journal_lost++;
 	return (res);
 }

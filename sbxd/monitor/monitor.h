@@ -289,6 +289,8 @@ struct run {
 	uint32_t look_id;		/* of our RUN_STAT; 0: none yet */
 	uint64_t looked_ns, told_bytes, told_end_ns;	/* monotonic */
 	struct event *timer;		/* owned: its timeout */
+	struct sbx_buf records;		/* RUN_RECORDS.text, owned */
+	uint32_t nrecords, records_dropped;
 };
 TAILQ_HEAD(run_list, run);
 LIST_HEAD(run_chain, run);
@@ -488,6 +490,8 @@ uint32_t journal_suite(struct monitor *m, const char *op, int32_t code);
 void journal_foreign(struct monitor *m, const struct principal *who,
     const char *what, const char *id);
 bool journal_up(const struct monitor *m, const char **ret_why);
+/* The ask of RUN_JOURNAL: what was sent of one of the worker's own runs. */
+void journal_run(struct monitor *m, struct worker *w, const char *run);
 
 /* --- setup_http.c -------------------------------------------------------- */
 int setup_http(struct monitor *m, struct sbx_err *err);
@@ -728,6 +732,8 @@ void run_exited(struct monitor *m, const struct sbx_engine_exited *q);
 void run_killed(struct monitor *m, const struct sbx_engine_killed *q);
 void run_finished(struct monitor *m, const struct sbx_run_finished *q);
 struct run *run_find(struct monitor *m, const char *id);
+/* The run of that id if it is this worker's principal's; else it is refused. */
+struct run *run_own(struct monitor *m, struct worker *w, const char *id);
 void run_kill(struct monitor *m, struct run *r, enum sbx_exit_why why);
 void run_call_ended(struct monitor *m, struct call *c, bool undo);
 void run_sandbox_ended(struct monitor *m, const char *container);

@@ -53,6 +53,7 @@ run_free(struct monitor *m, struct run *r)
 		    &(struct sbx_run_drop){ .run = r->id }, NULL);
 	if (r->timer != NULL)
 		event_free(r->timer);
+	sbx_buf_clear(&r->records);
 	if (r->call != NULL)
 		r->call->runs--;
 	TAILQ_REMOVE(&m->runs, r, link);
@@ -93,6 +94,7 @@ run_add(struct monitor *m, struct principal *who, const char *container,
 	(void)sbx_strlcpy(r->container, container, sizeof(r->container));
 	(void)sbx_strlcpy(r->tool, tool, sizeof(r->tool));
 	r->kill_why = SBX_EXIT_MAX;
+	sbx_buf_init(&r->records, SBX_RUN_RECORDS_BYTES);
 	r->started_ns = sbx_mono_ns();
 	r->started_wall_ns = sbx_wall_ns();
 	TAILQ_INSERT_HEAD(&m->runs, r, link);
@@ -390,9 +392,8 @@ stat_ask(struct monitor *m, struct worker *w)
 		    &(struct sbx_run_stat){ .run = r->id }, NULL);
 }
 
-/* The run of that id if it is this worker's principal's; refuses otherwise. */
-static struct run *
-own_run(struct monitor *m, struct worker *w, const char *id)
+struct run *
+run_own(struct monitor *m, struct worker *w, const char *id)
 {
 	struct run *r = policy_run(m, w->who, id);
 
@@ -408,7 +409,7 @@ own_run(struct monitor *m, struct worker *w, const char *id)
 void
 run_wait(struct monitor *m, struct worker *w, const struct sbx_exec_wait *q)
 {
-	struct run *r = own_run(m, w, q->run);
+	struct run *r = run_own(m, w, q->run);
 	struct timeval tv = { .tv_sec = q->wait_ms / 1000,
 		.tv_usec = (suseconds_t)(q->wait_ms % 1000) * 1000 };
 
@@ -439,7 +440,7 @@ run_wait_over(struct monitor *m, struct worker *w)
 void
 run_kill_asked(struct monitor *m, struct worker *w, const char *id)
 {
-	struct run *r = own_run(m, w, id);
+	struct run *r = run_own(m, w, id);
 
 	if (r == NULL)
 		return;
@@ -676,7 +677,7 @@ read_send(struct monitor *m, struct worker *w)
 void
 run_read(struct monitor *m, struct worker *w, const struct sbx_out_read *q)
 {
-	struct run *r = own_run(m, w, q->run);
+	struct run *r = run_own(m, w, q->run);
 
 	if (r == NULL)
 		return;

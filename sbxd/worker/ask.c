@@ -22,7 +22,7 @@ static const uint16_t from_monitor[] = { SBX_MSG_WORK_CALL,
 	SBX_MSG_EXEC_STARTED, SBX_MSG_RUN_STATE, SBX_MSG_OUT_DATA,
 	SBX_MSG_OUT_NODATA, SBX_MSG_COPY_DONE, SBX_MSG_SB_SNAPSHOTTED,
 	SBX_MSG_SB_RESTORED, SBX_MSG_SNAP_ITEM, SBX_MSG_SNAP_REMOVED,
-	SBX_MSG_DEPS_READY, SBX_MSG_SB_REAPED, 0 };
+	SBX_MSG_DEPS_READY, SBX_MSG_SB_REAPED, SBX_MSG_RUN_RECORDS, 0 };
 const struct sbx_accepts worker_from_monitor = { SBX_PROC_WORKER,
 	SBX_PROC_MONITOR, from_monitor };
 
@@ -554,6 +554,21 @@ exec_kill(struct ask *a, const char *run, struct ask_run *ret_run)
 
 	return (run_state(a, call(a, SBX_MSG_EXEC_KILL, &m, NULL, ASK_MS,
 	    SBX_MSG_RUN_STATE), run, ret_run));
+}
+
+int
+run_journal(struct ask *a, const char *run, const char **ret_text,
+    uint32_t *ret_dropped)
+{
+	struct sbx_run_journal m = { .run = run };
+	int error = call(a, SBX_MSG_RUN_JOURNAL, &m, NULL, ASK_MS,
+	    SBX_MSG_RUN_RECORDS);
+
+	if (error != 0)
+		return (error);
+	*ret_text = a->chan.in->m.run_records.text;
+	*ret_dropped = a->chan.in->m.run_records.dropped;
+	return (0);
 }
 
 int

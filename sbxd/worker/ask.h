@@ -155,6 +155,10 @@ int exec_wait(struct ask *a, const char *run, uint32_t wait_ms,
 /* As it is now; its changes are told to clients from then on. */
 int run_watch(struct ask *a, const char *run, struct ask_run *ret_run);
 int exec_kill(struct ask *a, const char *run, struct ask_run *ret_run);
+/* Its records, a JSON object a line (borrowed until the next question), and
+ * how many more there were. */
+int run_journal(struct ask *a, const char *run, const char **ret_text,
+    uint32_t *ret_dropped);
 int out_read(struct ask *a, const char *run, enum sbx_stream stream,
     uint64_t offset, struct ask_data *ret_data);
 int run_list(struct ask *a, uint32_t skip, uint32_t max,

@@ -222,6 +222,7 @@ offer_streams(struct values *v)
 {
 	offer(v, "stdout");
 	offer(v, "stderr");
+	offer(v, "journal");
 	return (0);
 }
 
@@ -235,6 +236,7 @@ static const struct {
 	{ "ref/resource", "uri", RESOURCE_TEMPLATE, "run_id", offer_runs },
 	{ "ref/resource", "uri", RESOURCE_TEMPLATE, "stream",
 	    offer_streams },
+	{ "ref/resource", "uri", JOURNAL_TEMPLATE, "run_id", offer_runs },
 };
 
 static void

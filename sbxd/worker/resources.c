@@ -1,6 +1,6 @@
 /*
- * Outputs as MCP resources: sbx://run/<run_id>/<stdout|stderr>, with
- * ?offset=LINE for a later page.
+ * Runs as MCP resources: sbx://run/<run_id>/<stdout|stderr>, with
+ * ?offset=LINE for a later page, and sbx://run/<run_id>/journal.
  * Source: MCP revision 2025-06-18, server/resources.
  */
 
@@ -17,17 +17,19 @@
 #define PREFIX_LEN (sizeof(PREFIX) - 1)
 #define LIST_PAGE 100u
 
+#define JOURNAL SBX_STREAM_MAX	/* beside the streams */
+
+static const char *const parts[] = { "stdout", "stderr", "journal" };
+
 struct uri {
 	char run[SBX_RUN_HEX + 1];
-	enum sbx_stream stream;
+	enum sbx_stream part;
 	uint64_t offset;
 };
 
 static bool
 parse_uri(const char *s, struct uri *ret_uri)
 {
-	static const char *const names[SBX_STREAM_MAX] = { "stdout",
-		"stderr" };
 	size_t i, n;
 
 	if (strncmp(s, PREFIX, PREFIX_LEN) != 0 ||
@@ -39,23 +41,35 @@ parse_uri(const char *s, struct uri *ret_uri)
 	s += PREFIX_LEN + SBX_RUN_HEX;
 	if (!sbx_is_hex(ret_uri->run, SBX_RUN_HEX) || *s++ != '/')
 		return (false);
-	for (i = 0; i < SBX_STREAM_MAX; i++) {
-		n = strlen(names[i]);
-		if (strncmp(s, names[i], n) != 0)
+	for (i = 0; i < SBX_NELEM(parts); i++) {
+		n = strlen(parts[i]);
+		if (strncmp(s, parts[i], n) != 0)
 			continue;
-		ret_uri->stream = (enum sbx_stream)i;
+		ret_uri->part = (enum sbx_stream)i;
 		s += n;
-		return (*s == '\0' || (strncmp(s, "?offset=", 8) == 0 &&
-		    sbx_parse_u64(s + 8, 0, 1000000000, &ret_uri->offset) ==
-		    0));
+		return (*s == '\0' || (i != JOURNAL && strncmp(s, "?offset=",
+		    8) == 0 && sbx_parse_u64(s + 8, 0, 1000000000,
+		    &ret_uri->offset) == 0));
 	}
 	return (false);
 }
 
 static void
-put_contents(struct call *call, const char *uri, struct output_page *p)
+put_contents(struct result *r, const char *uri, const char *type,
+    const struct sbx_buf *text)
 {
-	struct result *r = call->res;
+	result_open(r, "contents", '[');
+	result_open(r, NULL, '{');
+	result_str(r, "uri", uri);
+	result_str(r, "mimeType", type);
+	result_strn(r, "text", text->len > 0 ? text->data : "", text->len);
+	result_close(r, '}');
+	result_close(r, ']');
+}
+
+static void
+put_page(struct call *call, const char *uri, struct output_page *p)
+{
 	uint64_t next = p->first + p->shown;
 
 	/* A client that reads a resource has no other place to see it. */
@@ -64,14 +78,32 @@ put_contents(struct call *call, const char *uri, struct output_page *p)
 		(void)sbx_buf_printf(&p->text, "[%" PRIu64 " more lines: read "
 		    "this URI with ?offset=%" PRIu64 "]\n",
 		    p->total_lines - next, next);
-	result_open(r, "contents", '[');
-	result_open(r, NULL, '{');
-	result_str(r, "uri", uri);
-	result_str(r, "mimeType", "text/plain");
-	result_strn(r, "text", p->text.len > 0 ? p->text.data : "",
-	    p->text.len);
-	result_close(r, '}');
-	result_close(r, ']');
+	put_contents(call->res, uri, "text/plain", &p->text);
+}
+
+/* The lines as they are: one JSON object each. */
+static int
+put_journal(struct call *call, const char *uri, const char *run)
+{
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
+	const char *text, *sep = "";
+	uint32_t dropped;
+	size_t n;
+	int error;
+
+	error = run_journal(call->ask, run, &text, &dropped);
+	if (error != 0)
+		return (call_refused(call, error));
+	sbx_buf_init(&b, SBX_RUN_RECORDS_BYTES + 256);
+	(void)sbx_buf_str(&b, "{\"records\":[");
+	for (; (n = strcspn(text, "\n")) > 0; text += n + (text[n] != '\0')) {
+		(void)sbx_buf_str(&b, sep);
+		(void)sbx_buf_add(&b, text, n);
+		sep = ",\n";
+	}
+	(void)sbx_buf_printf(&b, "],\"dropped\":%" PRIu32 "}\n", dropped);
+	put_contents(call->res, uri, "application/json", &b);
+	return (0);
 }
 
 static int
@@ -92,14 +124,17 @@ resources_read(struct call *call)
 
 	if (!parse_uri(text, &uri))
 		return (no_resource(call, text, "No such resource: the URI "
-		    "must be sbx://run/RUN_ID/stdout or .../stderr."));
-	error = output_page(call, uri.run, uri.stream, uri.offset, 1000000, 0,
+		    "must be sbx://run/RUN_ID/stdout, .../stderr or "
+		    ".../journal."));
+	if (uri.part == JOURNAL)
+		return (put_journal(call, text, uri.run));
+	error = output_page(call, uri.run, uri.part, uri.offset, 1000000, 0,
 	    &p);
 	if (error == 0 && !p.known)
 		(void)no_resource(call, text,
 		    "The output of that run is not stored (any more).");
 	else if (error == 0)
-		put_contents(call, text, &p);
+		put_page(call, text, &p);
 	output_page_clear(&p);
 	return (call_refused(call, error));
 }
@@ -168,17 +203,18 @@ resources_listen(struct call *call)
 /* --- lists ------------------------------------------------------------------ */
 
 static void
-put_resource(struct result *r, const struct ask_run *run, bool err)
+put_resource(struct result *r, const struct ask_run *run, size_t part)
 {
-	const char *stream = err ? "stderr" : "stdout";
-
 	result_open(r, NULL, '{');
-	result_printf(r, "uri", PREFIX "%s/%s", run->run, stream);
-	result_printf(r, "name", "%s %s", run->run, stream);
+	result_printf(r, "uri", PREFIX "%s/%s", run->run, parts[part]);
+	result_printf(r, "name", "%s %s", run->run, parts[part]);
 	result_printf(r, "description", "%s of a %s run in sandbox %s",
-	    stream, run->tool, run->container);
-	result_str(r, "mimeType", "text/plain");
-	result_u64(r, "size", err ? run->err_bytes : run->out_bytes);
+	    parts[part], run->tool, run->container);
+	result_str(r, "mimeType", part == JOURNAL ? "application/json" :
+	    "text/plain");
+	if (part != JOURNAL)
+		result_u64(r, "size", part == SBX_STREAM_ERR ?
+		    run->err_bytes : run->out_bytes);
 	result_close(r, '}');
 }
 
@@ -204,9 +240,10 @@ resources_list(struct call *call)
 		return (call_refused(call, error));
 	result_open(call->res, "resources", '[');
 	for (i = 0; i < n && i < LIST_PAGE; i++) {
-		put_resource(call->res, &runs[i], false);
+		put_resource(call->res, &runs[i], SBX_STREAM_OUT);
 		if (runs[i].err_bytes > 0)
-			put_resource(call->res, &runs[i], true);
+			put_resource(call->res, &runs[i], SBX_STREAM_ERR);
+		put_resource(call->res, &runs[i], JOURNAL);
 	}
 	result_close(call->res, ']');
 	if (n > LIST_PAGE)
@@ -225,22 +262,36 @@ cursor_refused(struct call *call)
 	return (true);
 }
 
+static const struct {
+	const char *uri, *name, *title, *about, *type;
+} templates[] = {
+	{ RESOURCE_TEMPLATE, "run-output", "Output of a run", "What a run "
+	    "wrote; stream is stdout or stderr. A long one is paged: its last "
+	    "line says how to go on.", "text/plain" },
+	{ JOURNAL_TEMPLATE, "run-journal", "Journal of a run", "What the "
+	    "audit journal was sent of a run, secrets masked, oldest first; "
+	    "dropped counts what was too much to keep here.",
+	    "application/json" },
+};
+
 int
 resources_templates(struct call *call)
 {
 	struct result *r = call->res;
+	size_t i;
 
 	if (cursor_refused(call))
 		return (0);
 	result_open(r, "resourceTemplates", '[');
-	result_open(r, NULL, '{');
-	result_str(r, "uriTemplate", RESOURCE_TEMPLATE);
-	result_str(r, "name", "run-output");
-	result_str(r, "title", "Output of a run");
-	result_str(r, "description", "What a run wrote; stream is stdout or "
-	    "stderr. A long one is paged: its last line says how to go on.");
-	result_str(r, "mimeType", "text/plain");
-	result_close(r, '}');
+	for (i = 0; i < SBX_NELEM(templates); i++) {
+		result_open(r, NULL, '{');
+		result_str(r, "uriTemplate", templates[i].uri);
+		result_str(r, "name", templates[i].name);
+		result_str(r, "title", templates[i].title);
+		result_str(r, "description", templates[i].about);
+		result_str(r, "mimeType", templates[i].type);
+		result_close(r, '}');
+	}
 	result_close(r, ']');
 	return (0);
 }

@@ -144,27 +144,13 @@ result_seconds(struct result *r, const char *key, uint64_t ms)
 	    (unsigned)(ms % 1000));
 }
 
-/*
- * Not gmtime_r(3): its first call reads the time zone's file, which is a
- * system call the cage does not have.  Days to a date: every 400 years have
- * 146097 days; years are counted from March, so that the leap day is last.
- */
 void
 result_time(struct result *r, const char *key, uint64_t wall_ns)
 {
-	uint64_t sec = wall_ns / 1000000000, day = sec / 86400 + 719468;
-	uint64_t era = day / 146097, doe = day % 146097;
-	uint64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-	uint64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-	uint64_t mp = (5 * doy + 2) / 153;
-	unsigned month = (unsigned)(mp < 10 ? mp + 3 : mp - 9);
-	unsigned year = (unsigned)(yoe + era * 400 + (month <= 2));
+	char text[SBX_WALL_SIZE];
 
-	sec %= 86400;
-	result_printf(r, key, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", year,
-	    month, (unsigned)(doy - (153 * mp + 2) / 5 + 1),
-	    (unsigned)(sec / 3600), (unsigned)(sec / 60 % 60),
-	    (unsigned)(sec % 60), (unsigned)(wall_ns / 1000000 % 1000));
+	sbx_wall_text(wall_ns, text);
+	result_str(r, key, text);
 }
 
 void

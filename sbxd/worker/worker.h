@@ -15,6 +15,7 @@
 struct sbx_tool;
 
 #define RESOURCE_TEMPLATE "sbx://run/{run_id}/{stream}"
+#define JOURNAL_TEMPLATE "sbx://run/{run_id}/journal"
 /* Nothing keeps a client waiting longer: then it gets a handle or an error. */
 #define WORKER_CALL_MS 45000u
 /* How often a waiting client hears that work goes on (MCP: at most 4/s). */

@@ -143,8 +143,10 @@ EXTRA_DIST += tests/regress/test_http.py tests/regress/test_quirks.py \
 	tests/lib/web.py
 TESTS += tests/regress/test_load.py
 EXTRA_DIST += tests/regress/test_load.py tests/lib/mcpload.py
-TESTS += tests/regress/test_subs.py tests/regress/test_guide.py
-EXTRA_DIST += tests/regress/test_subs.py tests/regress/test_guide.py
+TESTS += tests/regress/test_subs.py tests/regress/test_guide.py \
+	tests/regress/test_runjournal.py
+EXTRA_DIST += tests/regress/test_subs.py tests/regress/test_guide.py \
+	tests/regress/test_runjournal.py
 
 # what servers send, by the schemas of the protocol
 TESTS += tests/regress/test_mcpschema.py tests/regress/test_messages.py

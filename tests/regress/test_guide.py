@@ -29,6 +29,7 @@ def complete(c, ref, name, value=""):
 
 PROMPT = {"type": "ref/prompt", "name": "workflow"}
 RESOURCE = {"type": "ref/resource", "uri": TEMPLATE}
+JOURNAL = {"type": "ref/resource", "uri": "sbx://run/{run_id}/journal"}
 
 
 def check_guide(s):
@@ -104,14 +105,16 @@ def check_complete(s):
        "sandboxes by prefix")
     ok(complete(s, PROMPT, "image")["values"] == ["host"], "images")
     ok(complete(s, RESOURCE, "stream", "std")["values"] ==
-       ["stdout", "stderr"], "streams")
+       ["stdout", "stderr"] and complete(s, RESOURCE, "stream", "j")[
+           "values"] == ["journal"], "streams, and the journal")
     runs = [s.call("sandbox_exec", container_id=box, argv=["true"])["run_id"]
             for _ in range(110)]
     c = complete(s, RESOURCE, "run_id")
     ok(len(c["values"]) == 100 and c["total"] >= 110 and c["hasMore"] and
        c["values"][0] == runs[-1], "at most 100, newest first, and how many "
        "there are", c["total"])
-    ok(runs[0] in complete(s, RESOURCE, "run_id", runs[0])["values"],
+    ok(runs[0] in complete(s, RESOURCE, "run_id", runs[0])["values"] and
+       runs[0] in complete(s, JOURNAL, "run_id", runs[0])["values"],
        "an old run is found, too")
     for what, ref, name in [
             ("prompt", {"type": "ref/prompt", "name": "x"}, "phase"),
