@@ -278,6 +278,7 @@ struct run {
 	bool stored;			/* the recorder may know it */
 	bool interactive;		/* on a terminal: never recorded */
 	bool finishing;			/* RUN_FINISH sent, not answered */
+	bool killing;			/* the same of ENGINE_KILL */
 	uint8_t why, kill_why;		/* enum sbx_exit_why; MAX: none */
 	int32_t status;
 	unsigned finish_tries;

@@ -294,6 +294,11 @@ run_kill(struct monitor *m, struct run *r, enum sbx_exit_why why)
 	journal_add(m, &(struct record){ .op = "kill", .who = r->who,
 	    .container = r->container, .run = r->id }, "reason",
 	    r->kill_why == SBX_EXIT_TIMEOUT ? "timeout" : "asked for", NULL);
+	/* However many want it, the engine is asked by one at a time: it holds
+	 * few, and a guest can make each of them last. */
+	if (r->killing)
+		return;
+	r->killing = true;
 	(void)sbx_send_engine_kill(engine, ++m->next_id,
 	    &(struct sbx_engine_kill){ .run = r->id }, NULL);
 }
@@ -457,13 +462,14 @@ run_kill_asked(struct monitor *m, struct worker *w, const char *id)
 void
 run_killed(struct monitor *m, const struct sbx_engine_killed *q)
 {
-	const struct run *r = run_find(m, q->run);
+	struct run *r = run_find(m, q->run);
 	const struct timeval tv = { .tv_sec = 2 };
 	struct worker *w;
 	size_t i;
 
 	if (r == NULL)
 		return;
+	r->killing = false;
 	for (i = 0; i < SBX_NELEM(m->workers); i++) {
 		w = &m->workers[i];
 		if (w->ask.type != SBX_MSG_EXEC_KILL ||

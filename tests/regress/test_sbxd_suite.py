@@ -257,6 +257,29 @@ def test_front_killed():
         ok(box in json.dumps(r), "the sandbox is there, after initialize", r)
 
 
+def test_many_kills():
+    """An engine that is slow to kill, and many who ask for it at once."""
+    with mcp.Suite() as s:
+        box = s.call("sandbox_initialize", image="host")["container_id"]
+        run = s.call("sandbox_exec_background", container_id=box,
+                     commands=["sleep 600"])["job_id"]
+        engine = s.processes()["sbxd-engine"][0]
+        os.kill(engine, signal.SIGSTOP)
+        asked = [s.start_call("sandbox_exec_kill", job_id=run)
+                 for _ in range(12)]
+        time.sleep(0.5)
+        os.kill(engine, signal.SIGCONT)
+        got = set()
+        while asked:
+            m = s.recv()
+            if m.get("id") in asked:
+                asked.remove(m["id"])
+                got.add(m["result"]["structuredContent"]["status"])
+        ok(got == {"ok"} and engine in s.processes()["sbxd-engine"],
+           "all are answered, and the suite lives", got)
+        s.call("sandbox_stop", container_id=box, force=True)
+
+
 def test_engine_killed():
     with Suite() as s:
         s.box()
