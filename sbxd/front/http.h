@@ -45,11 +45,11 @@ struct http_user {
 	struct http_user *next;
 	uint32_t number;	/* in FRONT_TOKEN */
 	char sha256[65];
-	bool asked, known;	/* known: principal says, 0 is nobody */
+	bool known;		/* principal says, 0 is nobody */
 	uint64_t principal;
 	unsigned refs;		/* sessions, streams and requests */
 	unsigned nsessions;
-	uint64_t used_ns;
+	uint64_t used_ns, said_ns;	/* said: by the monitor, last */
 };
 /* By the request's Authorization; a reference for the caller in *ret_u.
  * 0, SBX_E_NOENT (there is no token), SBX_E_LIMIT (the table is full). */

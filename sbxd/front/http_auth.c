@@ -11,6 +11,7 @@
  * looks it up, and the monitor says whose it is.
  */
 
+#define AGAIN_NS UINT64_C(2000000000)	/* is it still somebody's? */
 #define FORGET_NS UINT64_C(600000000000)
 #define NOBODY_NS UINT64_C(1000000000)	/* a wrong token is asked again */
 
@@ -44,6 +45,44 @@ user_free(struct front *f, struct http_user *u)
 	free(u);
 }
 
+/* A token can be taken back: what it is used for waits for the answer, then
+ * and again. */
+static void
+ask_again(struct front *f, struct http_user *u, uint64_t now_ns)
+{
+	if (now_ns - u->said_ns > AGAIN_NS &&
+	    monitor_token(f, u->number, u->sha256) == 0) {
+		u->known = false;
+		u->said_ns = now_ns;
+	}
+}
+
+/* It is nobody's any more: what was begun with it ends. */
+static void
+revoke(struct front *f, struct http_user *u)
+{
+	struct http_session *s, *next;
+	struct stream *st, *after;
+
+	for (st = f->streams; st != NULL; st = st->next)
+		if (st->user == u && st->c != NULL)
+			conn_end(st->c, "its token was taken back");
+	for (s = f->sessions; s != NULL; s = next) {
+		next = s->next;
+		if (s->user == u)
+			http_session_end(s);
+	}
+	for (st = f->streams; st != NULL; st = after) {
+		after = st->next;
+		if (st->user == u)
+			stream_free(st);
+	}
+	tasks_gone(f, u->principal);
+	inputs_forget(f, u->principal);
+	(void)monitor_gone(f, u->principal);
+	u->principal = 0;
+}
+
 void
 http_user_sweep(struct front *f, uint64_t now_ns)
 {
@@ -52,6 +91,8 @@ http_user_sweep(struct front *f, uint64_t now_ns)
 
 	for (u = f->users; u != NULL; u = next) {
 		next = u->next;
+		if (u->known && u->principal != 0)
+			ask_again(f, u, now_ns);
 		limit = u->known && u->principal == 0 ? NOBODY_NS : FORGET_NS;
 		if (u->refs == 0 && now_ns - u->used_ns > limit &&
 		    (u->principal == 0 || !tasks_any(f, u->principal)))
@@ -117,6 +158,8 @@ http_user_get(struct front *f, const struct sbx_http_head *head,
 			break;
 	if (u == NULL && user_new(f, sha256, &u) != 0)
 		return (SBX_E_LIMIT);
+	if (u->known && u->principal != 0)
+		ask_again(f, u, sbx_mono_ns());
 	u->refs++;
 	u->used_ns = sbx_mono_ns();
 	*ret_u = u;
@@ -146,6 +189,9 @@ http_user_known(struct front *f, uint32_t number, uint64_t principal)
 		return;
 	}
 	u->known = true;
+	u->said_ns = sbx_mono_ns();
+	if (u->principal != 0 && principal != u->principal)
+		revoke(f, u);
 	u->principal = principal;
 	for (c = f->conns; c != NULL; c = next) {
 		next = c->next;	/* they are freed from the loop only */

@@ -93,6 +93,7 @@ struct session {
 	struct principal *who;
 	int fd;				/* owned; -1 for stdio and tokens */
 	bool token;			/* of HTTP; ends by FRONT_GONE */
+	char sha256[65];		/* of its token; "": http_auth none */
 	int root_fd;			/* owned; -1: copying is unavailable */
 };
 

@@ -116,45 +116,64 @@ session_of_uid(struct monitor *m, uid_t uid, gid_t gid, const char **ret_why)
 	return (session_new(m, name, uid, gid, ret_why));
 }
 
-/*
- * Safe for a hostile front: it knows the digests of those who showed their
- * token to it, and no others.  The file is read again for one that is not
- * known, once a second at most.
- */
-struct session *
-session_token(struct monitor *m, const char *sha256)
+/* The session of a token that is in use.  sha256 "": of http_auth none. */
+static struct session *
+session_of_token(struct monitor *m, const char *sha256)
 {
-	bool open = strcmp(m->conf.http_auth, "none") == 0;
-	uint64_t now = sbx_mono_ns();
-	const char *why;
-	struct session *s;
-	struct token *t;
-	char name[80];
+	size_t i;
 
-	if (sha256[0] == '\0') {
-		s = open ? session_new(m, "http:anybody", (uid_t)-1,
-		    (gid_t)-1, &why) : NULL;
-		if (s != NULL)
-			s->token = true;
-		return (s);
-	}
+	for (i = 0; i < SBX_NELEM(m->sessions); i++)
+		if (m->sessions[i].used && m->sessions[i].token &&
+		    strcmp(m->sessions[i].sha256, sha256) == 0)
+			return (&m->sessions[i]);
+	return (NULL);
+}
+
+/* Whose token is it, by the file as it is now, looked at once a second at
+ * most: it may be new, or taken back. */
+static struct token *
+token_now(struct monitor *m, const char *sha256)
+{
+	uint64_t now = sbx_mono_ns();
+
 	if (!sbx_is_hex(sha256, 64))
 		return (NULL);
-	if ((t = token_find(m, sha256)) == NULL &&
-	    now - m->tokens_read_ns > S_NS) {
+	if (now - m->tokens_read_ns > S_NS) {
 		m->tokens_read_ns = now;
 		if (tokens_read(m, true) != 0)
 			log_warn("the file of tokens has a line that is none, "
 			    "ignoring what is new in it");
-		t = token_find(m, sha256);
 	}
-	if (t == NULL)
+	return (token_find(m, sha256));
+}
+
+/*
+ * Safe for a hostile front: it knows the digests of those who showed their
+ * token to it, and no others.  It asks now and again for one that is in use,
+ * which keeps its session.
+ */
+struct session *
+session_token(struct monitor *m, const char *sha256)
+{
+	bool open = sha256[0] == '\0';
+	struct token *t = open ? NULL : token_now(m, sha256);
+	char name[80] = "http:anybody";
+	struct session *s;
+	const char *why;
+
+	if (open ? strcmp(m->conf.http_auth, "none") != 0 : t == NULL)
 		return (NULL);
-	(void)snprintf(name, sizeof(name), "token:%s", t->name);
-	if ((s = session_new(m, name, t->uid, t->gid, &why)) == NULL)
+	if ((s = session_of_token(m, sha256)) != NULL)
+		return (s);
+	if (!open)
+		(void)snprintf(name, sizeof(name), "token:%s", t->name);
+	s = session_new(m, name, open ? (uid_t)-1 : t->uid, open ? (gid_t)-1 :
+	    t->gid, &why);
+	if (s == NULL)
 		return (NULL);
 	s->token = true;
-	if (t->root_fd != -1)
+	(void)sbx_strlcpy(s->sha256, sha256, sizeof(s->sha256));
+	if (!open && t->root_fd != -1)
 		s->root_fd = fcntl(t->root_fd, F_DUPFD_CLOEXEC, 3);
 	return (s);
 }

@@ -369,9 +369,66 @@ def test_principals(d):
     ok(stolen.rpc("ping")[0] == 404, "a session is bound to its token")
     ok(alice.result("sandbox_exec_check", job_id=jid)["status"] == "running",
        "and all of it is as it was")
+    revoked(d, bob)
+    alice.result("sandbox_stop", container_id=cid, force=True)
+
+
+def revoked(d, bob):
+    """A token that is taken back: what is under way with it ends soon."""
+    bob.initialize()
+    made = bob.result("sandbox_initialize", image="host", name="bobs")
+    call = Http(d, bob.token)
+    call.session = bob.session
+    sock = call.c
+    sock.connect()
+    body = json.dumps({"jsonrpc": "2.0", "id": "long", "method": "tools/call",
+                       "params": {"name": "sandbox_exec", "arguments": {
+                           "container_id": made["container_id"],
+                           "argv": ["sleep", "4711"]}}})
+    sock.request("POST", "/mcp", body, {
+        "Accept": BOTH, "Authorization": "Bearer " + bob.token,
+        "Content-Type": "application/json", "Mcp-Session-Id": bob.session})
+    end = time.time() + 10
+    while not sleeping("4711") and time.time() < end:
+        time.sleep(0.05)
+    ok(sleeping("4711"), "it works with its token")
     ok(d.sbx("token", "rm", "bob").returncode == 0 and
        "bob" not in d.sbx("token", "list").stdout, "a token can be removed")
-    alice.result("sandbox_stop", container_id=cid, force=True)
+    time.sleep(2.5)
+    status = Http(d, bob.token).rpc("ping")[0]
+    ok(status == 401, "then it is nobody's", status)
+    try:
+        answer = sock.getresponse().read()
+    except (http.client.HTTPException, OSError):
+        answer = b""
+    ok(b"result" not in answer, "a call that it had under way is cut", answer)
+    end = time.time() + 10
+    while sleeping("4711") and time.time() < end:
+        time.sleep(0.05)
+    ok(not sleeping("4711"), "and its work is killed")
+    again = Http(d, d.sbx("token", "add", "bob").stdout.strip())
+    time.sleep(1.1)
+    again.initialize()
+    time.sleep(2.5)
+    ok(again.rpc("ping")[0] == 200,
+       "one that is in use stays when it is asked for again")
+    ok([s["name"] for s in again.result("sandbox_list_containers")[
+        "containers"]] == ["bobs"], "a new one of that name has its sandboxes")
+    again.result("sandbox_stop", container_id=made["container_id"],
+                 force=True)
+    d.sbx("token", "rm", "bob")
+
+
+def sleeping(seconds):
+    """Is a `sleep SECONDS` alive anywhere?"""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                if f.read() == f"sleep\0{seconds}\0".encode():
+                    return True
+        except OSError:
+            pass
+    return False
 
 
 def test_reaped(d):
