@@ -258,11 +258,35 @@ copy_barred(const struct worker *w, const struct sbx_copy_in *q,
 	if (!policy_path_inside(q->dest))
 		return ("the destination must be an absolute path");
 	*ret_code = "no_copy_root";
+	if (s->root_fd == -1 && s->token)
+		return ("this client's token opened no directory to copy from");
 	if (s->root_fd == -1)
 		return (s->fd == -1 && w->m->root_reason[0] != '\0' ?
 		    w->m->root_reason : "this client opened no directory to "
 		    "copy from");
 	return (NULL);
+}
+
+/* Who has no copy root, by what gives one.  A token's is opened before the
+ * cage only. */
+static void
+refuse_rootless(struct worker *w, const char *why)
+{
+	const char *who = w->who->name;
+	char next[512];
+
+	if (!w->call->session->token)
+		(void)snprintf(next, sizeof(next), "Start sbx mcp in the "
+		    "project, or with --copy-root DIRECTORY.");
+	else if (strncmp(who, "token:", 6) != 0)
+		(void)snprintf(next, sizeof(next), "Set http_auth token in "
+		    "sbx.conf, sbx token add --copy-root DIRECTORY NAME, and "
+		    "start sbxd again.");
+	else
+		(void)snprintf(next, sizeof(next), "sbx token rm %s, sbx "
+		    "token add --copy-root DIRECTORY %s, and start sbxd again: "
+		    "it opens the directory at its start.", who + 6, who + 6);
+	ask_refuse(w, "no_copy_root", next, "%s", why);
 }
 
 /* Ask the journal; copy_recorded() does the rest. */
@@ -286,9 +310,10 @@ copy_start(struct monitor *m, struct worker *w, const struct sbx_copy_in *q,
 		why = "too many copies are under way";
 	}
 	if (why != NULL) {
-		ask_refuse(w, code, strcmp(code, "no_copy_root") == 0 ?
-		    "Start sbx mcp in the project, or with --copy-root "
-		    "DIRECTORY." : "", "%s", why);
+		if (strcmp(code, "no_copy_root") == 0)
+			refuse_rootless(w, why);
+		else
+			ask_refuse(w, code, "", "%s", why);
 		sbx_close(&list_fd);
 		return;
 	}
