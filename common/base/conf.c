@@ -225,9 +225,31 @@ set_word(struct sbx_conf *c, const char *where,
 		}
 	}
 	return (sbx_err_set(err, SBX_E_SYNTAX,
-	    "%s: unknown value '%s' of '%s', nearest valid: '%.*s'", where,
-	    sbx_vis(shown, sizeof(shown), value, value_len), row->name,
-	    (int)best_len, best));
+	    "%s: unknown value '%s' of '%s', nearest valid: '%.*s' of %s",
+	    where, sbx_vis(shown, sizeof(shown), value, value_len), row->name,
+	    (int)best_len, best, row->words));
+}
+
+/* Names as the header Host has them, but for the port, which is nobody's. */
+static bool
+are_hosts(const char *p)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz"
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+	const char *w;
+	size_t len;
+
+	while ((w = word_next(&p, &len)) != NULL) {
+		bool v6 = w[0] == '[' && w[len - 1] == ']' && len > 3;
+		size_t n = v6 ? 1 + strspn(w + 1, ":.0123456789abcdefABCDEF") +
+		    1 : strspn(w, letters);
+
+		while (!v6 && n > 0 && n < len && strchr("._-", w[n]) != NULL)
+			n += 1 + strspn(w + n + 1, letters);
+		if (n != len)
+			return (false);
+	}
+	return (true);
 }
 
 static int
@@ -249,6 +271,11 @@ set_text(struct sbx_conf *c, const char *where,
 			return (sbx_err_set(err, SBX_E_SYNTAX,
 			    "%s: '%s' holds a control character", where,
 			    row->name));
+	if (row == &sbx_conf_rows[SBX_CONF_K_http_hosts] && !are_hosts(value))
+		return (sbx_err_set(err, SBX_E_SYNTAX, "%s: '%s' must be host "
+		    "names with blanks between them, such as 'sbx.example "
+		    "[2001:db8::1]', without scheme, path or port", where,
+		    row->name));
 	if (store)
 		memcpy((char *)c + row->offset, value, len + 1);
 	return (0);

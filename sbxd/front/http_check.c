@@ -160,7 +160,8 @@ http_foreign(const struct sbx_http_head *h, const char *also)
 	static const char *const schemes[] = { "http://", "https://" };
 
 	if (!is_ours(h->host, also))
-		return ("Host is not this server");
+		return ("Host is not this server; http_hosts of sbx.conf "
+		    "has its other names");
 	if (origin.p == NULL)
 		return (NULL);
 	for (size_t i = 0; i < SBX_NELEM(schemes); i++) {
@@ -171,5 +172,6 @@ http_foreign(const struct sbx_http_head *h, const char *also)
 		    also))
 			return (NULL);
 	}
-	return ("Origin is not this server");
+	return ("Origin is not this server; http_hosts of sbx.conf has its "
+	    "other names");
 }
