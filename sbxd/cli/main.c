@@ -60,6 +60,14 @@ usage(FILE *out)
 }
 
 static int
+usage_of(const struct command *cmd, const char *name, FILE *out)
+{
+	fprintf(out, "usage: %s%s%s\n", name,
+	    cmd->args[0] == '\0' ? "" : " ", cmd->args);
+	return (out == stdout ? CLI_OK : CLI_USAGE);
+}
+
+static int
 run_command(const struct command *cmd, struct cli *cli, int argc, char **argv)
 {
 	static char name[32];
@@ -68,12 +76,12 @@ run_command(const struct command *cmd, struct cli *cli, int argc, char **argv)
 	(void)snprintf(name, sizeof(name), "sbx %s", cmd->name);
 	argv[0] = name;		/* getopt(3) puts it before what it says */
 	optind = 0;		/* ... and scans anew */
+	if (argc > 1 && strcmp(argv[1], "--help") == 0)
+		return (usage_of(cmd, name, stdout));
 	status = cmd->run(cli, argc, argv);
 	if (status != CLI_SYNTAX)
 		return (status);
-	fprintf(stderr, "usage: %s%s%s\n", name,
-	    cmd->args[0] == '\0' ? "" : " ", cmd->args);
-	return (CLI_USAGE);
+	return (usage_of(cmd, name, stderr));
 }
 
 int

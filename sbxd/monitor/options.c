@@ -13,10 +13,11 @@
 
 /* Settings: command line, then SBX_*, then sbx.conf, then the default. */
 
-enum { OPT_COPY_ROOT = 256, OPT_HOST, OPT_PORT, OPT_PROFILE, OPT_TRANSPORT };
+enum { OPT_COPY_ROOT = 256, OPT_HELP, OPT_HOST, OPT_PORT, OPT_PROFILE, OPT_TRANSPORT };
 
 static const struct option long_options[] = {
 	{ "copy-root", required_argument, NULL, OPT_COPY_ROOT },
+	{ "help", no_argument, NULL, OPT_HELP },
 	{ "host", required_argument, NULL, OPT_HOST },
 	{ "port", required_argument, NULL, OPT_PORT },
 	{ "profile", required_argument, NULL, OPT_PROFILE },
@@ -35,12 +36,13 @@ static const struct {
 };
 
 static int
-usage(void)
+usage(FILE *out)
 {
-	(void)fprintf(stderr, "usage: sbxd [-dnTvV] [-f file] [-S slot] "
-	    "[--transport stdio|unix|http]\n            [--profile profile] "
+	(void)fprintf(out, "usage: sbxd [-dnTvV] [-f file] [-S slot] "
+	    "[--transport stdio|unix|http]\n            [--host address] "
+	    "[--port port] [--profile profile]\n            "
 	    "[--copy-root directory]\n");
-	return (1);
+	return (out == stdout ? 0 : 1);
 }
 
 /* What a relative --copy-root means is decided here, once. */
@@ -110,14 +112,16 @@ take_options(struct monitor *m, int argc, char **argv, struct flags *f,
 			m->slot = (unsigned)slot;
 			f->slot_set = true;
 			break;
+		case OPT_HELP:
+			return (usage(stdout));
 		case '?':
-			return (usage());
+			return (usage(stderr));
 		default:
 			if (take_long(m, opt, optarg, err) != 0)
 				return (1);
 		}
 	}
-	return (optind < argc ? usage() : -1);
+	return (optind < argc ? usage(stderr) : -1);
 }
 
 /* file NULL: the usual one, which need not be there. */

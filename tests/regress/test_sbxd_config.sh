@@ -47,8 +47,15 @@ ok $? "an unknown option: exit 1, its name, usage"
 [ $? -eq 1 ]
 ok $? "an operand: exit 1"
 "$sbxd" --profile nosuch -n >"$tmp/out" 2>&1
-[ $? -eq 1 ] && grep -q "profile" "$tmp/out"
-ok $? "an unknown profile: exit 1"
+[ $? -eq 1 ] && grep -q "of all implement review issue$" "$tmp/out"
+ok $? "an unknown profile: exit 1, with the valid ones"
+"$sbxd" --help >"$tmp/out" && grep -q '^usage: sbxd' "$tmp/out" &&
+    grep -q -e '--host address' "$tmp/out"
+ok $? "--help: exit 0, usage"
+for c in mcp token exec journal; do
+	"$SBX_BUILD/sbx" $c --help >"$tmp/out" && grep -q "^usage: sbx $c " "$tmp/out"
+	ok $? "sbx $c --help: exit 0, usage"
+done
 "$sbxd" -n -f "$tmp/absent" >"$tmp/out" 2>&1
 [ $? -eq 1 ] && grep -q absent "$tmp/out"
 ok $? "a file that is named must exist"
