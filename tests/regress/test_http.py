@@ -46,6 +46,9 @@ def test_let_in(d):
     for path in ("/mcp", "/sse", "/messages", "/other"):
         ok(Http(d).ask("GET", path, Host="evil.example")[0] == 403,
            f"{path} asks for Host, too")
+    for kw in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
+        ok(b"http_hosts" in Http(d).ask("GET", **kw)[2],
+           "who is refused for it learns of http_hosts", kw)
     got = Http(d).ask("PUT")
     ok(got[0] == 405 and "POST" in got[1].getheader("Allow", ""),
        "a method that is none: 405 names those that are")
@@ -322,6 +325,12 @@ def test_principals(d):
                 force=True)
     made = alice.result("sandbox_initialize", image="host", name="hers")
     cid = made["container_id"]
+    for tool, kw in (("copy_project", {}),
+                     ("copy_file", {"local_src_file": "a"})):
+        text = json.dumps(alice.tool(tool, container_id=cid, **kw))
+        ok("sbx token add --copy-root DIRECTORY alice, and start sbxd again"
+           in text and "sbx mcp" not in text,
+           f"{tool} says what a token needs to copy", text)
     run = alice.result("sandbox_exec", container_id=cid,
                        commands=["echo secret"])
     job = alice.result("sandbox_exec_background", container_id=cid,
@@ -492,6 +501,10 @@ def test_open():
         ok(h.initialize()[0] == 200, "http_auth none lets anybody in")
         r = h.tool("copy_project", container_id="0" * 12)
         ok(r["result"]["isError"], "who is nobody copies nothing")
+        box = h.result("sandbox_initialize", image="host")["container_id"]
+        text = json.dumps(h.tool("copy_project", container_id=box))
+        ok("http_auth token" in text and "sbx token add" in text,
+           "and is told what it needs to", text)
         ok(not os.path.exists(d.root + "/etc/token-local"),
            "and no token is made")
     finally:
