@@ -217,6 +217,7 @@ front_open(struct component *c)
 void
 component_serve(struct monitor *m)
 {
+	char url[SBX_HTTP_URL_MAX];
 	size_t i;
 
 	if (m->serving || m->stopping || m->suite_start_id != 0)
@@ -232,8 +233,7 @@ component_serve(struct monitor *m)
 	else
 		log_notice("serving %s suite=%u", m->socket, m->slot);
 	if (m->fd_http != -1)
-		log_notice("serving http://%s:%u/mcp", m->conf.host,
-		    (unsigned)m->conf.port);
+		log_notice("serving %s", http_url(m, url));
 }
 
 /* What waited for it goes on. */

@@ -496,7 +496,11 @@ bool journal_up(const struct monitor *m, const char **ret_why);
 void journal_run(struct monitor *m, struct worker *w, const char *run);
 
 /* --- setup_http.c -------------------------------------------------------- */
+#define SBX_HTTP_URL_MAX 288	/* scheme, host in brackets, port, path */
 int setup_http(struct monitor *m, struct sbx_err *err);
+int setup_http_check(const struct monitor *m, bool *ret_public,
+    struct sbx_err *err);
+const char *http_url(const struct monitor *m, char dst[SBX_HTTP_URL_MAX]);
 /* 0, or the table stays: SBX_E_SYNTAX, SBX_E_LIMIT. */
 int tokens_read(struct monitor *m, bool caged);
 struct token *token_find(struct monitor *m, const char *sha256);

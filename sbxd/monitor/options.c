@@ -203,6 +203,7 @@ setup_options(struct monitor *m, int argc, char **argv,
 {
 	struct flags f = { 0 };
 	struct sbx_err err = { 0 };
+	bool public;
 	int r;
 
 	sbx_conf_init(&m->conf);
@@ -214,7 +215,8 @@ setup_options(struct monitor *m, int argc, char **argv,
 		return (fail(&err));
 	if (f.dump)
 		return (dump(m));
-	if (sbx_conf_check(&m->conf, &err) != 0)
+	if (sbx_conf_check(&m->conf, &err) != 0 ||
+	    setup_http_check(m, &public, &err) != 0)
 		return (fail(&err));
 	if (f.check) {
 		(void)printf("configuration OK\n");

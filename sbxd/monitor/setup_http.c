@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -24,27 +25,74 @@
 
 /* An address, not a name: nothing here asks a name server. */
 static int
-open_listener(struct monitor *m, struct sbx_err *err)
+find_address(const struct monitor *m, struct addrinfo **ret_ai,
+    struct sbx_err *err)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
 		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE };
+	char port[8];
+
+	(void)snprintf(port, sizeof(port), "%u", (unsigned)m->conf.port);
+	if (getaddrinfo(m->conf.host, port, &hints, ret_ai) != 0)
+		return (sbx_err_set(err, SBX_E_SYNTAX, "host must be an "
+		    "address such as 127.0.0.1, not '%.64s'", m->conf.host));
+	return (0);
+}
+
+static bool
+is_loopback(const struct addrinfo *ai)
+{
+	struct sockaddr_in in = { 0 };
+	struct sockaddr_in6 in6 = { 0 };
+
+	if (ai->ai_family == AF_INET) {
+		memcpy(&in, ai->ai_addr, sizeof(in));
+		return (ntohl(in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET);
+	}
+	memcpy(&in6, ai->ai_addr, sizeof(in6));
+	return (IN6_IS_ADDR_LOOPBACK(&in6.sin6_addr));
+}
+
+/* What a configuration can say that no suite with HTTP starts with. */
+int
+setup_http_check(const struct monitor *m, bool *ret_public,
+    struct sbx_err *err)
+{
+	struct addrinfo *ai;
+	int r;
+
+	*ret_public = false;
+	if (strcmp(m->conf.transport, "http") != 0)
+		return (0);
+	if ((r = find_address(m, &ai, err)) != 0)
+		return (r);
+	*ret_public = !is_loopback(ai);
+	freeaddrinfo(ai);
+	if (*ret_public && strcmp(m->conf.http_auth, "none") == 0)
+		return (sbx_err_set(err, SBX_E_POLICY, "http_auth none lets "
+		    "everybody who reaches %.64s use sandboxes: set http_auth "
+		    "token, or host 127.0.0.1", m->conf.host));
+	return (0);
+}
+
+static int
+open_listener(struct monitor *m, struct sbx_err *err)
+{
 	int SBX_CLEANUP(fd) fd = -1;
 	struct addrinfo *ai;
 	const int on = 1;
-	char port[8];
-	int r = 0;
+	int r;
 
-	(void)snprintf(port, sizeof(port), "%u", (unsigned)m->conf.port);
-	if (getaddrinfo(m->conf.host, port, &hints, &ai) != 0)
-		return (sbx_err_set(err, SBX_E_SYNTAX, "host must be an "
-		    "address such as 127.0.0.1, not '%.64s'", m->conf.host));
+	if ((r = find_address(m, &ai, err)) != 0)
+		return (r);
 	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
 	    0);
 	if (fd == -1 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on,
 	    sizeof(on)) == -1 || bind(fd, ai->ai_addr, ai->ai_addrlen) == -1 ||
 	    listen(fd, 256) == -1)
-		r = sbx_err_sys(err, "listen on %.64s port %s (another one "
-		    "can be chosen with --port)", m->conf.host, port);
+		r = sbx_err_sys(err, "listen on %.64s port %u (another one "
+		    "can be chosen with --port)", m->conf.host,
+		    (unsigned)m->conf.port);
 	freeaddrinfo(ai);
 	if (r == 0)
 		m->fd_http = sbx_steal_fd(&fd);
@@ -164,19 +212,29 @@ token_find(struct monitor *m, const char *sha256)
 	return (found);
 }
 
+const char *
+http_url(const struct monitor *m, char dst[SBX_HTTP_URL_MAX])
+{
+	bool v6 = strchr(m->conf.host, ':') != NULL;
+
+	(void)snprintf(dst, SBX_HTTP_URL_MAX, "http://%s%s%s:%u/mcp",
+	    v6 ? "[" : "", m->conf.host, v6 ? "]" : "",
+	    (unsigned)m->conf.port);
+	return (dst);
+}
+
 /* --- the first token -------------------------------------------------------------- */
 
 static void
 print_clients(const struct monitor *m, const char *token)
 {
-	const char *bracket = strchr(m->conf.host, ':') != NULL ? "[" : "";
+	char url[SBX_HTTP_URL_MAX];
 
 	(void)fprintf(stderr, "\nFor an MCP client:\n\n"
 	    "  { \"mcpServers\": { \"sbx\": { \"type\": \"http\",\n"
-	    "      \"url\": \"http://%s%s%s:%u/mcp\",\n"
+	    "      \"url\": \"%s\",\n"
 	    "      \"headers\": { \"Authorization\": \"Bearer %s\" } } } }\n\n",
-	    bracket, m->conf.host, bracket[0] != '\0' ? "]" : "",
-	    (unsigned)m->conf.port, token);
+	    http_url(m, url), token);
 }
 
 /*
@@ -212,11 +270,13 @@ setup_http(struct monitor *m, struct sbx_err *err)
 {
 	char SBX_CLEANUP(free) *path = NULL, *first = NULL;
 	struct stat st;
+	bool public;
 	int r;
 
 	if (strcmp(m->conf.transport, "http") != 0)
 		return (0);
-	if ((r = sbx_make_dirs(m->paths.etc, err)) != 0)
+	if ((r = setup_http_check(m, &public, err)) != 0 ||
+	    (r = sbx_make_dirs(m->paths.etc, err)) != 0)
 		return (r);
 	path = sbx_xasprintf("%s/tokens", m->paths.etc);
 	m->fd_tokens = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW |
@@ -226,13 +286,23 @@ setup_http(struct monitor *m, struct sbx_err *err)
 	if (st.st_uid != geteuid() || (st.st_mode & 022) != 0)
 		return (sbx_err_set(err, SBX_E_POLICY, "%.160s can be written "
 		    "by others: chown and chmod 600 it", path));
-	first = sbx_xasprintf("%s/token-local", m->paths.etc);
-	if (st.st_size == 0 && strcmp(m->conf.http_auth, "token") == 0 &&
-	    (r = first_token(m, first, err)) != 0)
+	/* nothing is said of how to get in before it is known that one can */
+	if ((r = open_listener(m, err)) != 0)
 		return (r);
+	if (public)
+		log_warn("tokens travel in clear text to %s: let a reverse "
+		    "proxy speak TLS before it, host 127.0.0.1, and name the "
+		    "proxy in http_hosts", m->conf.host);
+	first = sbx_xasprintf("%s/token-local", m->paths.etc);
+	if (strcmp(m->conf.http_auth, "token") != 0)
+		;	/* nobody shows one */
+	else if (st.st_size == 0 && (r = first_token(m, first, err)) != 0)
+		return (r);
+	else if (st.st_size != 0 && access(first, F_OK) == 0)
+		log_notice("the token of local is in %s", first);
 	if (tokens_read(m, false) != 0)
 		return (sbx_err_set(err, SBX_E_SYNTAX, "%.160s: each line must "
 		    "be NAME SHA256 [DIRECTORY], %u at most", path,
 		    MAX_TOKENS));
-	return (open_listener(m, err));
+	return (0);
 }

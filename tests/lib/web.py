@@ -37,17 +37,19 @@ def free_port():
 
 
 class Daemon:
-    def __init__(self, **env):
-        self.root = tempfile.mkdtemp(prefix="sbx-http-")
+    def __init__(self, *args, root=None, **env):
+        self.root = root or tempfile.mkdtemp(prefix="sbx-http-")
         self.port = free_port()
         self.env = dict(os.environ, SBX_ROOT=self.root, **env)
         self.err = open(self.root + "/err", "w+")
         self.proc = subprocess.Popen(
             [BUILD + "/sbxd", "--transport", "http", "--port",
-             str(self.port)], env=self.env, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=self.err)
+             str(self.port), *args], env=self.env,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=self.err)
         end = time.time() + 20
-        while "serving http://" not in self.log() and time.time() < end:
+        while "serving http://" not in self.log() and \
+                self.proc.poll() is None and time.time() < end:
             time.sleep(0.02)
         try:
             with open(self.root + "/etc/token-local") as f:
@@ -63,10 +65,13 @@ class Daemon:
         return subprocess.run([BUILD + "/sbx", *args], env=self.env,
                               capture_output=True, text=True, timeout=30)
 
-    def close(self):
+    def stop(self):
         self.proc.send_signal(signal.SIGTERM)
         self.proc.wait(20)
         self.err.close()
+
+    def close(self):
+        self.stop()
         mcp.remove(self.root)
 
 

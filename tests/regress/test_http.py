@@ -511,6 +511,35 @@ def test_open():
         d.close()
 
 
+def test_starts():
+    d = Daemon()
+    other = Daemon("--port", str(d.port))
+    ok(other.proc.wait(10) == 2 and "--port" in other.log() and
+       "Bearer" not in other.log() and other.token is None,
+       "where it cannot listen it says nothing of how to get in",
+       other.log())
+    other.close()
+    d.stop()
+    d = Daemon(root=d.root)
+    ok(d.log().count(d.root + "/etc/token-local") == 1 and
+       d.token not in d.log(),
+       "a later start says where the token is, and not the token", d.log())
+    d.close()
+    d = Daemon("--host", "0.0.0.0")
+    ok("clear text" in d.log() and "http_hosts" in d.log(),
+       "what is reached from elsewhere is warned of", d.log())
+    d.close()
+    d = Daemon("--host", "0.0.0.0", SBX_HTTP_AUTH="none")
+    ok(d.proc.wait(10) == 1 and "http_auth token" in d.log(),
+       "and not started without tokens", d.log())
+    d.close()
+    d = Daemon("--host", "::1")
+    ok(d.log().count(f"http://[::1]:{d.port}/mcp") == 2 or
+       "Cannot assign" in d.log() or "not supported" in d.log(),
+       "an IPv6 address stands in brackets", d.log())
+    d.close()
+
+
 def main():
     d = Daemon()
     try:
@@ -524,6 +553,7 @@ def main():
     finally:
         d.close()
     test_open()
+    test_starts()
     tap.done()
 
 

@@ -52,6 +52,11 @@ ok $? "an unknown profile: exit 1, with the valid ones"
 "$sbxd" --help >"$tmp/out" && grep -q '^usage: sbxd' "$tmp/out" &&
     grep -q -e '--host address' "$tmp/out"
 ok $? "--help: exit 0, usage"
+SBX_HTTP_AUTH=none "$sbxd" -n --transport http --host 0.0.0.0 >"$tmp/out" 2>&1
+[ $? -eq 1 ] && grep -q "set http_auth token, or host 127.0.0.1" "$tmp/out"
+ok $? "no tokens and no loopback: exit 1, with what to set"
+SBX_HTTP_AUTH=none "$sbxd" -n --transport http >"$tmp/out"
+ok $? "no tokens on loopback"
 for c in mcp token exec journal; do
 	"$SBX_BUILD/sbx" $c --help >"$tmp/out" && grep -q "^usage: sbx $c " "$tmp/out"
 	ok $? "sbx $c --help: exit 0, usage"
