@@ -52,6 +52,8 @@ const struct rev revs[REV_MAX] = {
 	    CODE_INVALID_PARAMS, CAN_ALL },
 };
 
+_Static_assert(METHOD_MAX <= 32, "a method is a bit of struct rev");
+
 const enum rev_id revs_newest_first[REV_MAX - 1] = {
 	REV_2026_07_28, REV_2025_11_25, REV_2025_06_18, REV_2025_03_26,
 	REV_2024_11_05

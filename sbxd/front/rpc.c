@@ -10,6 +10,8 @@
 
 #include <inttypes.h>
 #include <json-c/json.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #define META_VERSION "io.modelcontextprotocol/protocolVersion"
@@ -64,6 +66,28 @@ rpc_string(const struct request *r, const char *name, size_t *ret_len,
 	return (json_object_get_string(v));
 }
 
+/*
+ * Refuse r.  A notification is never answered (JSON-RPC 4.1), but over HTTP it
+ * has a status, here one of an error in each revision, and a body of it (MCP
+ * revision 2025-11-25, basic/transports, sending messages); in a batch neither.
+ */
+static void SBX_PRINTF(4, 5)
+refuse(const struct request *r, int code, const char *data, const char *fmt,
+    ...)
+{
+	char text[512];
+	va_list ap;
+
+	if (r->id == NULL && (r->to->http == NULL || r->to->batched))
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap); /* cut is good enough */
+	va_end(ap);
+	if (r->id == NULL && code == RPC_INVALID_PARAMS)
+		code = RPC_INVALID_REQUEST;	/* 200 to a legacy client */
+	reply_error(r->to, r->rev, r->id, code, data, "%s", text);
+}
+
 /* --- which revision ------------------------------------------------------- */
 
 static void
@@ -78,24 +102,51 @@ unsupported_version(const struct request *r, const char *asked, size_t len)
 	(void)sbx_buf_str(&data, ",\"requested\":");
 	(void)sbx_json_str(&data, asked, len < 64 ? len : 64, NULL);
 	(void)sbx_buf_str(&data, "}");
-	reply_error(r->to, r->rev, r->id, RPC_UNSUPPORTED_VERSION, data.data,
-	    known == REV_NONE ? "Unsupported protocol version" :
+	refuse(r, RPC_UNSUPPORTED_VERSION, data.data, known == REV_NONE ?
+	    "Unsupported protocol version" :
 	    "Unsupported protocol version in _meta: %s is selected with "
 	    "initialize", known == REV_NONE ? "" : revs[known].name);
+}
+
+/* r->rev, of what _meta names.  false: refused. */
+static bool
+version_of(struct request *r, struct json_object *version)
+{
+	const char *name;
+	enum rev_id id;
+	size_t len;
+
+	r->rev = &revs[revs_newest_first[0]];
+	if (!json_object_is_type(version, json_type_string)) {
+		refuse(r, RPC_INVALID_PARAMS, NULL,
+		    "_meta: %s must be a string", META_VERSION);
+		return (false);
+	}
+	name = json_object_get_string(version);
+	len = (size_t)json_object_get_string_len(version);
+	id = rev_find(name, len);
+	if (id != REV_NONE && revs[id].modern) {
+		r->rev = &revs[id];
+		return (true);
+	}
+	/* what others on the way went by is said before what is here */
+	if (r->to->http != NULL && http_version_differs(r->to->http, name))
+		refuse(r, RPC_HEADER_MISMATCH, NULL, "Header mismatch: "
+		    "MCP-Protocol-Version differs from _meta");
+	else
+		unsupported_version(r, name, len);
+	return (false);
 }
 
 /*
  * A request that names its version in _meta is served by that alone, whatever
  * the connection is; any other by what initialize selected for it.
- * false: refused, and answered unless it is a notification.
+ * false: refused.
  */
 static bool
 choose_revision(struct request *r)
 {
-	struct json_object *version, *caps;
-	const char *name;
-	enum rev_id id;
-	size_t len;
+	struct json_object *version, *caps = NULL, *level;
 
 	r->rev = &revs[r->to->client->rev];
 	r->can = r->to->client->can & r->rev->can;
@@ -103,51 +154,29 @@ choose_revision(struct request *r)
 	if (r->meta == NULL ||
 	    !json_object_object_get_ex(r->meta, META_VERSION, &version))
 		return (true);
-	r->rev = &revs[revs_newest_first[0]];
-	if (!json_object_is_type(version, json_type_string)) {
-		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
-		    "_meta: %s must be a string", META_VERSION);
+	if (!version_of(r, version))
 		return (false);
-	}
-	name = json_object_get_string(version);
-	len = (size_t)json_object_get_string_len(version);
-	id = rev_find(name, len);
-	if (id == REV_NONE || !revs[id].modern) {
-		/* what others on the way went by is said before what is here */
-		if (r->to->http != NULL && http_version_differs(r->to->http,
-		    name))
-			reply_error(r->to, r->rev, r->id, RPC_HEADER_MISMATCH,
-			    NULL, "Header mismatch: MCP-Protocol-Version "
-			    "differs from _meta");
-		else
-			unsupported_version(r, name, len);
-		return (false);
-	}
-	r->rev = &revs[id];
-	if (r->to->batched && r->id != NULL) {
-		reply_error(r->to, r->rev, r->id, RPC_INVALID_REQUEST, NULL,
-		    "Invalid request: %s has no batches", revs[id].name);
-		return (false);
-	}
 	r->can = 0;
 	r->log_level = SBX_MCP_NONE;
-	if (r->id != NULL &&
-	    (!json_object_object_get_ex(r->meta, META_CAPABILITIES, &caps) ||
-	    !json_object_is_type(caps, json_type_object))) {
-		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+	if (r->id == NULL)
+		return (true);	/* nothing answers it: the rest is of that */
+	(void)json_object_object_get_ex(r->meta, META_CAPABILITIES, &caps);
+	if (r->to->batched)
+		refuse(r, RPC_INVALID_REQUEST, NULL,
+		    "Invalid request: %s has no batches", r->rev->name);
+	else if (!json_object_is_type(caps, json_type_object))
+		refuse(r, RPC_INVALID_PARAMS, NULL,
 		    "_meta: %s must be given, an object", META_CAPABILITIES);
-		return (false);
-	}
-	if (r->id != NULL)
-		r->can = client_can(caps) & r->rev->can;
-	if (json_object_object_get_ex(r->meta, META_LOG_LEVEL, &caps) &&
-	    (r->log_level = level_find(caps)) == SBX_MCP_NONE) {
-		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
+	else if (json_object_object_get_ex(r->meta, META_LOG_LEVEL, &level) &&
+	    (r->log_level = level_find(level)) == SBX_MCP_NONE)
+		refuse(r, RPC_INVALID_PARAMS, NULL,
 		    "_meta: %s must be debug, info, notice, warning, error, "
 		    "critical, alert or emergency", META_LOG_LEVEL);
-		return (false);
+	else {
+		r->can = client_can(caps) & r->rev->can;
+		return (true);
 	}
-	return (true);
+	return (false);
 }
 
 /* By the method's row in the revision that was chosen. */
@@ -222,7 +251,7 @@ is_answer(struct json_object *msg)
 }
 
 /* HTTP's headers must repeat what the body says, where the revision has them;
- * some decide by them on the way.  true: refused, and answered. */
+ * some decide by them on the way.  true: refused. */
 static bool
 headers_refused(struct request *r, struct json_object *method)
 {
@@ -238,8 +267,7 @@ headers_refused(struct request *r, struct json_object *method)
 	why = http_mismatch(r->to->http, r->rev->name, name, named);
 	if (why == NULL)
 		return (false);
-	reply_error(r->to, r->rev, r->id, RPC_HEADER_MISMATCH, NULL,
-	    "Header mismatch: %s", why);
+	refuse(r, RPC_HEADER_MISMATCH, NULL, "Header mismatch: %s", why);
 	return (true);
 }
 
@@ -266,17 +294,15 @@ handle(struct request *r, struct json_object *msg)
 	if (json_object_object_get_ex(msg, "params", &r->params) &&
 	    r->params != NULL &&
 	    !json_object_is_type(r->params, json_type_object)) {
-		if (r->id != NULL)
-			reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS,
-			    NULL, "Invalid params: params must be an object");
+		refuse(r, RPC_INVALID_PARAMS, NULL,
+		    "Invalid params: params must be an object");
 		return;
 	}
 	if (r->params != NULL &&
 	    json_object_object_get_ex(r->params, "_meta", &r->meta) &&
 	    !json_object_is_type(r->meta, json_type_object)) {
-		if (r->id != NULL)
-			reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS,
-			    NULL, "Invalid params: _meta must be an object");
+		refuse(r, RPC_INVALID_PARAMS, NULL,
+		    "Invalid params: _meta must be an object");
 		return;
 	}
 	(void)json_object_object_get_ex(msg, "method", &method);

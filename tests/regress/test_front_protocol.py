@@ -179,7 +179,12 @@ for text in ('{"jsonrpc":"2.0","method":"no/such"}',
              '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}',
              "", "  \t ", "\r"):
     c.raw(text.encode() + b"\n")
-t.ok(c.line(0.2) is None, "notifications, answers, empty lines: no answer")
+for key, value in (("protocolVersion", 7), ("protocolVersion", "1900-01-01"),
+                   ("protocolVersion", LEGACY[0]), ("clientCapabilities", 1),
+                   ("logLevel", "loud")):
+    c.send(method="notifications/cancelled", params={
+        "requestId": 1, "_meta": dict(META, **{P + key: value})})
+t.ok(c.line(0.2) is None, "notifications, right or wrong, answers, empty lines: no answer")
 c.raw(b' {"jsonrpc":"2.0","id":"a\\"\\u2028\\u0000b","method":"ping"} \r\n')
 line = c.line()
 t.ok(json.loads(line)["id"] == 'a"\u2028\0b' and b"\xe2\x80\xa8" not in line,

@@ -165,6 +165,19 @@ def test_modern(d):
         ok(status == 400 and a["error"]["code"] == -32020 and a["id"] == 1,
            f"{what}: HeaderMismatch", (status, a))
     ok(h.modern("ping")[0] == 404, "a method that the revision has not: 404")
+    legacy = Http(d)
+    legacy.initialize("2025-03-26")
+    for version in (7, "1900-01-01"):
+        note = {"jsonrpc": "2.0", "method": "notifications/cancelled",
+                "params": {"requestId": 1, "_meta": dict(META, **{
+                    "io.modelcontextprotocol/protocolVersion": version})}}
+        for who in (h, legacy):
+            status, r, text = who.ask("POST", body=note)
+            ok(status == 400 and "error" in json.loads(text),
+               f"a notification of version {version}: 400", (status, text))
+        status, r, text = legacy.ask("POST", body=[note])
+        ok(status == 202 and text == b"", "in a batch it is not answered",
+           (status, text))
     for profile, status in (("implement", 200), ("nothing", 400)):
         got = h.ask("POST", "/mcp?profile=" + profile, {
             "jsonrpc": "2.0", "id": 1, "method": "tools/list",
