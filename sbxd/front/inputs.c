@@ -81,6 +81,29 @@ round_take(struct round *r, struct json_object *responses)
 	return (NULL);
 }
 
+bool
+round_begin(struct call *c, const struct asks *a)
+{
+	struct round *r = &c->round;
+	unsigned i;
+
+	if (++r->count > SBX_MAX_ROUNDS) {
+		calls_refuse(c, "too_many_rounds", "", "The tool asked the "
+		    "client again and again.");
+		return (false);
+	}
+	json_object_put(r->state);
+	r->state = json_object_get(a->state);
+	memcpy(r->asked, a->asked, sizeof(r->asked));
+	r->nasked = a->n;
+	r->since_ns = sbx_mono_ns();
+	if (r->answers == NULL)
+		r->answers = json_object_new_object();
+	for (i = 0; i < a->n; i++)
+		json_object_object_del(r->answers, a->asked[i].key);
+	return (true);
+}
+
 int
 round_put(const struct round *r, struct sbx_buf *b)
 {

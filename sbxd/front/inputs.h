@@ -37,7 +37,7 @@ struct round {
 	struct json_object *state;	/* owned, the worker's; NULL: none */
 	struct asked asked[SBX_MAX_ASKS];	/* of the last result */
 	unsigned nasked;
-	unsigned count;			/* rounds, legacy */
+	unsigned count;			/* rounds of a call that waits */
 	uint64_t since_ns;	/* waits for its client since; 0: it does not */
 };
 void round_clear(struct round *r);
@@ -68,6 +68,12 @@ void asks_put(struct sbx_buf *b, const struct asks *a);
  * NULL, or what is wrong: then none were taken.
  */
 const char *round_take(struct round *r, struct json_object *responses);
+/*
+ * A tool of a call that waits asks once more: for a, and not for what was
+ * answered before.  false: it asked too often; the call was refused, and is to
+ * be freed.
+ */
+bool round_begin(struct call *c, const struct asks *a);
 /* CALL.inputs, into b ("" when there is nothing).  0, SBX_E_LIMIT. */
 int round_put(const struct round *r, struct sbx_buf *b);
 

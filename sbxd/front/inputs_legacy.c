@@ -60,21 +60,10 @@ legacy_ask(struct front *f, struct call *c, const struct asks *a)
 	struct round *r = &c->round;
 	unsigned i;
 
-	if (++r->count > SBX_MAX_ROUNDS) {
-		calls_refuse(c, "too_many_rounds", "", "The tool asked the "
-		    "client again and again.");
+	if (!round_begin(c, a))
 		return (true);
-	}
-	json_object_put(r->state);
-	r->state = json_object_get(a->state);
-	memcpy(r->asked, a->asked, sizeof(r->asked));
-	r->nasked = a->n;
-	r->since_ns = sbx_mono_ns();
-	if (r->answers == NULL)
-		r->answers = json_object_new_object();
 	for (i = 0; i < a->n; i++) {
 		r->asked[i].id = ++f->last_ask;
-		json_object_object_del(r->answers, r->asked[i].key);
 		send_one(c, &r->asked[i], json_object_object_get(a->requests,
 		    r->asked[i].key));
 	}

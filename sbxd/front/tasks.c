@@ -478,21 +478,10 @@ task_ask(struct task *t, const struct asks *a)
 	char key[WIRE_KEY_MAX];
 	unsigned i;
 
-	if (++r->count > SBX_MAX_ROUNDS) {
-		calls_refuse(t->call, "too_many_rounds", "", "The tool asked "
-		    "the client again and again.");
+	if (!round_begin(t->call, a))
 		return (true);
-	}
-	json_object_put(r->state);
-	r->state = json_object_get(a->state);
-	memcpy(r->asked, a->asked, sizeof(r->asked));
-	r->nasked = a->n;
-	r->since_ns = sbx_mono_ns();
-	if (r->answers == NULL)
-		r->answers = json_object_new_object();
 	t->requests = json_object_new_object();
 	for (i = 0; i < a->n; i++) {
-		json_object_object_del(r->answers, a->asked[i].key);
 		wire_key(r, &a->asked[i], key);
 		(void)json_object_object_add(t->requests, key,
 		    json_object_get(json_object_object_get(a->requests,
