@@ -21,6 +21,7 @@
 #define SBX_MAX_CTL 8		/* connections of operators */
 #define SBX_MAX_CALLS 24	/* in flight, all principals */
 #define SBX_MAX_CALLS_SANDBOX 6
+#define SBX_MAX_CALL_LOGS 100	/* for the client's log, by one call */
 #define SBX_MAX_CALLS_RECOVERY 4 /* kept for stop and list */
 #define SBX_MAX_TOOLS 128	/* with what no list shows */
 #define SBX_MAX_CALLS_PATIENT 16 /* of them, that may last (tasks) */
@@ -40,12 +41,14 @@
 #define SBX_MAX_REQUEST_ID 256	/* bytes of a string id or progress token */
 #define SBX_MAX_FRONT_CALLS 256	/* the front's own table, all connections */
 #define SBX_MAX_CONN_CALLS 64	/* of one connection, in that table */
+#define SBX_MAX_BATCH 64	/* messages in one array */
+#define SBX_MAX_FORWARD 65536u	/* bytes of params that the front passes on */
 #define SBX_MAX_FRONT_LISTENS 1024 /* of subscriptions/listen, beside them */
 #define SBX_MAX_SUBS 1024	/* subscriptions of one front */
 #define SBX_MAX_SUBS_CLIENT 64	/* of one handle, and in one request */
 #define SBX_MAX_ASKS 8		/* of its client, by one result */
 #define SBX_MAX_ASK_BYTES (64u << 10) /* such a result */
-#define SBX_MAX_ROUNDS 8	/* of one call of a legacy client */
+#define SBX_MAX_ROUNDS 8	/* of one call that waits for its client */
 #define SBX_MAX_INPUTS 256	/* calls that clients are to make again */
 #define SBX_MAX_INPUTS_PRINCIPAL 16
 #define SBX_MAX_INPUTS_BYTES 32767 /* answers and state (CALL.inputs) */

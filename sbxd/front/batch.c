@@ -117,7 +117,7 @@ batch_run(struct sink *to, const char *text, size_t len)
 	sbx_buf_init(&b->answers, SBX_FRONT_OUT_MAX);
 	sink_hold(to);
 	sink_hold(&b->sink);
-	while (n < BATCH_MAX && next_element(&p, end, &one, &size)) {
+	while (n < SBX_MAX_BATCH && next_element(&p, end, &one, &size)) {
 		element(&b->sink, one, size);
 		n++;
 	}
@@ -125,9 +125,9 @@ batch_run(struct sink *to, const char *text, size_t len)
 		reply_error(to, &revs[to->client->rev], NULL,
 		    RPC_INVALID_REQUEST, NULL, "Invalid request: an empty "
 		    "batch");
-	else if (n == BATCH_MAX && next_element(&p, end, &one, &size))
+	else if (n == SBX_MAX_BATCH && next_element(&p, end, &one, &size))
 		reply_error(&b->sink, &revs[to->client->rev], NULL,
 		    RPC_INVALID_REQUEST, NULL, "Invalid request: more than "
-		    "%u messages in one batch", BATCH_MAX);
+		    "%u messages in one batch", SBX_MAX_BATCH);
 	sink_release(&b->sink);
 }

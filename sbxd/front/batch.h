@@ -8,9 +8,8 @@
 
 #include "sbxd/front/sink.h"
 
-#define BATCH_MAX 64		/* messages of one */
-
-/* text: a clean array.  Answers on `to`, when the last answer is there. */
+/* text: a clean array; of its messages SBX_MAX_BATCH are taken.  Answers on
+ * `to`, when the last answer is there. */
 void batch_run(struct sink *to, const char *text, size_t len);
 
 #endif

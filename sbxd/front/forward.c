@@ -11,16 +11,14 @@
 #include <limits.h>
 #include <string.h>
 
-#define PARAMS_MAX 65536u	/* bytes of all that is passed on */
 #define TEXT_MAX 1026u		/* bytes of a string as JSON text */
-#define HOUR_MS 3600000u	/* what changes with the program only */
 
 static const struct forward rows[] = {
 	{ METHOD_RESOURCES_LIST, { { "cursor", 's' } },
 	    { "[resources", " nextCursor" }, .scope = "private",
 	    .titled = true },
 	{ METHOD_RESOURCES_TEMPLATES, { { "cursor", 's' } },
-	    { "[resourceTemplates", " nextCursor" }, HOUR_MS, "public",
+	    { "[resourceTemplates", " nextCursor" }, REPLY_TTL_MS, "public",
 	    .titled = true },
 	/* a run may still write */
 	{ METHOD_RESOURCES_READ, { { "uri", 'S' } }, { "[contents" },
@@ -28,7 +26,7 @@ static const struct forward rows[] = {
 	{ METHOD_SUBSCRIBE, { { "uri", 'S' } }, .resource = true,
 	    .granted = subs_granted },
 	{ METHOD_PROMPTS_LIST, { { "cursor", 's' } },
-	    { "[prompts", " nextCursor" }, HOUR_MS, "public",
+	    { "[prompts", " nextCursor" }, REPLY_TTL_MS, "public",
 	    .titled = true },
 	{ METHOD_PROMPTS_GET, { { "name", 'S' }, { "arguments", 'o' } },
 	    { "[messages", " description" } },
@@ -87,7 +85,7 @@ on_forward(struct request *r)
 	struct span v;
 	size_t i;
 
-	sbx_buf_init(&b, PARAMS_MAX);
+	sbx_buf_init(&b, SBX_MAX_FORWARD);
 	(void)sbx_buf_str(&b, "{");
 	for (i = 0; i < SBX_NELEM(row->params); i++) {
 		if ((name = row->params[i].name) == NULL)
@@ -107,7 +105,7 @@ on_forward(struct request *r)
 	}
 	if (sbx_buf_str(&b, "}") != 0)
 		reply_error(r->to, r->rev, r->id, RPC_INVALID_PARAMS, NULL,
-		    "Invalid params: more than %u bytes", PARAMS_MAX);
+		    "Invalid params: more than %u bytes", SBX_MAX_FORWARD);
 	else
 		(void)calls_start(r, CALL_FORWARD, methods[r->method].name, "",
 		    (struct span){ b.data, b.len });

@@ -11,8 +11,6 @@
 #include <json-c/json.h>
 #include <string.h>
 
-#define DISCOVER_TTL_MS 3600000u	/* it changes with the program only */
-
 static void
 put_capabilities(struct sbx_buf *b, const struct rev *rev)
 {
@@ -90,7 +88,7 @@ on_discover(struct request *r)
 	reply_versions(b);
 	put_capabilities(b, r->rev);
 	put_instructions(b);
-	reply_cache(b, r->rev, DISCOVER_TTL_MS, "public");
+	reply_cache(b, r->rev, REPLY_TTL_MS, "public");
 	reply_end(r->to);
 }
 

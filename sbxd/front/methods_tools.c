@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LIST_TTL_MS 3600000u	/* it changes with the program only */
 #define NAME_MAX_BYTES 64	/* CALL.tool and CALL.container */
 
 /* --- tools/list ----------------------------------------------------------- */
@@ -129,7 +128,7 @@ on_tools_list(struct request *r)
 	reply_name(b, "tools");
 	tools_put(b, r->rev->fields, r->to->client->profile != 0 ?
 	    r->to->client->profile : r->f->profile);
-	reply_cache(b, r->rev, LIST_TTL_MS, "public");
+	reply_cache(b, r->rev, REPLY_TTL_MS, "public");
 	reply_end(r->to);
 }
 

@@ -18,12 +18,13 @@ struct sbx_buf *reply_begin_as(struct sink *to, const struct rev *rev,
     const char *id, const char *type);
 /* A member's name, with a comma where one is due. */
 void reply_name(struct sbx_buf *b, const char *name);
+#define REPLY_TTL_MS 3600000u /* of what changes with the program only */
 /* ttlMs and cacheScope, where the revision has them. */
 void reply_cache(struct sbx_buf *b, const struct rev *rev, unsigned ttl_ms,
     const char *scope);
-/* serverInfo's value, and the list of all versions, newest first. */
-/* fields: of the revision, 0: the least that is needed */
+/* serverInfo's value.  fields: of the revision; 0: the least that is needed. */
 void reply_server_info(struct sbx_buf *b, uint32_t fields);
+/* The list of all versions, the newest first. */
 void reply_versions(struct sbx_buf *b);
 void reply_end(struct sink *to);
 

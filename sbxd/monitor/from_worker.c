@@ -11,7 +11,6 @@
  */
 
 #define ASK_S 15
-#define LOGS_MAX 100u		/* messages for the client's log, a call */
 #define PROGRESS_NS (50 * MS_NS)	/* between two that are passed on */
 
 /* Caged and fresh: it may be bound now. */
@@ -83,7 +82,7 @@ on_work_progress(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
-/* As progress: more than these a second are dropped, and that is said. */
+/* What is more than a call may log is dropped, and that is said. */
 static int
 on_work_log(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -95,10 +94,10 @@ on_work_log(struct sbx_peer *p, struct sbx_in *in)
 	    l->level >= SBX_MCP_MAX)
 		return (SBX_E_STATE);
 	if (front != NULL && w->call->log_level != SBX_MCP_NONE &&
-	    l->level >= w->call->log_level && w->logs++ < LOGS_MAX)
+	    l->level >= w->call->log_level && w->logs++ < SBX_MAX_CALL_LOGS)
 		(void)sbx_send_call_log(front, 0, &(struct sbx_call_log){
 		    .call = w->call->number, .level = l->level,
-		    .text = w->logs < LOGS_MAX ? l->text : "more messages of "
+		    .text = w->logs < SBX_MAX_CALL_LOGS ? l->text : "more messages of "
 		    "this call are not shown" }, NULL);
 	return (0);
 }

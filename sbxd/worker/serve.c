@@ -88,7 +88,6 @@ uint32_t
 call_left_ms(const struct call *call)
 {
 	uint32_t ms = call_elapsed_ms(call);
-
 	uint64_t limit = WORKER_CALL_MS;
 
 	if (call->patient && call->exec_timeout_ms > limit)
