@@ -24,6 +24,13 @@ stream_of(struct sink *s)
 	return ((struct stream *)((char *)s - offsetof(struct stream, sink)));
 }
 
+/* Can its client ask for what it missed? */
+static bool
+has_ids(const struct stream *st)
+{
+	return (st->session != NULL && !st->session->pair);
+}
+
 /* --- events ------------------------------------------------------------------ */
 
 /* A chunk of the body; errors end the connection in conn_flush(). */
@@ -56,8 +63,7 @@ stream_event(struct stream *st, const char *text, size_t len)
 {
 	struct kept *k;
 
-	if (st->session != NULL && !st->session->pair &&
-	    len <= SBX_HTTP_KEEP) {
+	if (has_ids(st) && len <= SBX_HTTP_KEEP) {
 		k = sbx_xcalloc(1, sizeof(*k) + len);
 		k->seq = st->seq;
 		k->len = len;
@@ -70,12 +76,6 @@ stream_event(struct stream *st, const char *text, size_t len)
 	}
 	if (st->c != NULL)
 		put_chunk(st, text, len);
-}
-
-static bool
-has_ids(const struct stream *st)
-{
-	return (st->session != NULL && !st->session->pair);
 }
 
 static void
@@ -166,7 +166,7 @@ stream_open(struct stream *st)
 	if (st->sse || st->c == NULL)
 		return;
 	st->sse = true;
-	if (st->session != NULL && !st->session->pair)
+	if (has_ids(st))
 		(void)snprintf(more, sizeof(more), "Mcp-Session-Id: %s\r\n",
 		    st->session->id);
 	(void)sbx_buf_printf(&st->c->sink.out, "HTTP/1.1 200 OK\r\n"
@@ -176,8 +176,8 @@ stream_open(struct stream *st)
 	conn_sent(st->c);
 	/* where to go on, should the connection end before the first message;
 	 * older clients take an empty event for a broken message */
-	if (has_ids(st) && st->seq == 0 && st->kept == NULL && (revs[st->sink.client->rev].fields &
-	    REV_F_PRIMING)) {
+	if (has_ids(st) && st->seq == 0 && st->kept == NULL &&
+	    (revs[st->sink.client->rev].fields & REV_F_PRIMING)) {
 		(void)snprintf(more, sizeof(more), "id: %s%u-0\nretry: 1000\n"
 		    "data: \n\n", st->endless ? "g" : "", st->id);
 		stream_event(st, more, strlen(more));
@@ -217,7 +217,7 @@ send_body(struct stream *st)
 
 	st->c = NULL;
 	c->http->stream = NULL;
-	if (st->session != NULL && !st->session->pair)
+	if (has_ids(st))
 		(void)snprintf(more, sizeof(more), "Mcp-Session-Id: %s\r\n",
 		    st->session->id);
 	http_respond(c, http_status(&st->sink), "application/json", more,

@@ -54,16 +54,16 @@ enum rev_field {
 	REV_F_RESULT_TYPE = 1,	/* resultType in every result */
 	REV_F_SERVER_META = 2,	/* serverInfo in the _meta of every result */
 	REV_F_CACHE = 4,	/* ttlMs, cacheScope where the schema says so */
+	REV_F_NULL_ID = 8,	/* an error without a readable id says null */
 	REV_F_PRIMING = 16,	/* an event stream begins with an empty event */
 	REV_F_HEADERS = 32,	/* HTTP headers repeat what the body says */
 	REV_F_BATCH = 64,	/* several messages in one array */
 	REV_F_ANNOTATIONS = 128, /* hints of tools */
-	REV_F_COMPLETIONS = 512, /* a capability of that name */
 	REV_F_STRUCTURED = 256,	/* structuredContent, outputSchema, titles */
+	REV_F_COMPLETIONS = 512, /* a capability of that name */
 	REV_F_TASKS = 1024,	/* the extension of that name */
 	REV_F_MESSAGE = 2048,	/* message in notifications of progress */
 	REV_F_ABOUT = 4096,	/* description, icons of the server */
-	REV_F_NULL_ID = 8,	/* an error without a readable id says null */
 };
 
 struct rev {
