@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Claude Code and opencode: configured as README says, seen to connect, and
-then really at work in a sandbox, with a model that plays a script.  Their
-homes are temporary, and there is no way out to a network."""
+"""Claude Code and opencode: configured as contrib/clients.md says, seen to
+connect, and then really at work in a sandbox, with a model that plays a
+script.  Their homes are temporary, and there is no way out to a network."""
 import json
 import os
 import subprocess
