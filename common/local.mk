@@ -4,6 +4,8 @@ libsbx_a_SOURCES = \
 	common/base/base.c common/base/base.h common/base/limits.h \
 	common/base/cgroup.c common/base/cgroup.h \
 	common/base/sha256.c common/base/sha256.h \
+	common/base/homes.c common/base/homes.h \
+	common/base/token.c common/base/token.h \
 	common/base/json.c common/base/json.h common/base/mask.c common/base/mask.h \
 	common/base/image.c common/base/image.h \
 	common/base/markers.c common/base/markers.h \

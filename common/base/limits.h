@@ -9,6 +9,7 @@
 #define SBX_MAX_SANDBOXES 256
 #define SBX_MAX_REAPED 64	/* remembered, oldest go first */
 #define SBX_MAX_PRINCIPALS 64
+#define SBX_MAX_TOKENS 64
 #define SBX_MAX_TOKEN_NAME 58	/* "token:NAME" is a principal's, of 64 */
 #define SBX_MAX_CONNECTIONS 64	/* of one front, without stdio and HTTP */
 #define SBX_MAX_HTTP 1024	/* HTTP connections of one front */

@@ -1,8 +1,8 @@
 /* token: who may use MCP over HTTP */
 #include "sbxd/cli/cli.h"
 
-#include "common/base/limits.h"
-#include "common/base/sha256.h"
+#include "common/base/homes.h"
+#include "common/base/token.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,13 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_MAX (64u << 10)
-
 /*
  * The file of digests.  It is changed in place, under a lock, since a suite
  * that runs reads it by the descriptor that it opened at its start.
  */
 struct tokens {
+	const struct cli *cli;	/* borrowed */
 	int fd;			/* owned, locked */
 	struct sbx_buf text;
 };
@@ -28,22 +27,28 @@ static int
 tokens_open(const struct cli *cli, struct tokens *t, struct sbx_err *err)
 {
 	char path[PATH_MAX + 16], *buf;
+	unsigned line;
 	ssize_t n;
 
-	sbx_buf_init(&t->text, FILE_MAX);
+	sbx_buf_init(&t->text, SBX_TOKENS_FILE);
 	(void)mkdir(cli->paths.etc, 0755);	/* open(2) tells */
 	(void)snprintf(path, sizeof(path), "%s/tokens", cli->paths.etc);
 	t->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (t->fd == -1 || flock(t->fd, LOCK_EX) == -1)
 		return (sbx_err_sys(err, "%.160s", path));
-	buf = sbx_xcalloc(1, FILE_MAX + 1);
-	n = pread(t->fd, buf, FILE_MAX + 1, 0);
-	if (n > 0 && n <= FILE_MAX)
+	buf = sbx_xcalloc(1, SBX_TOKENS_FILE + 1);
+	n = pread(t->fd, buf, SBX_TOKENS_FILE + 1, 0);
+	if (n > 0 && n <= SBX_TOKENS_FILE)
 		(void)sbx_buf_add(&t->text, buf, (size_t)n);
 	free(buf);
-	return (n < 0 || n > FILE_MAX ? sbx_err_set(err, SBX_E_LIMIT,
-	    "%.160s cannot be read, or is longer than %u bytes", path,
-	    FILE_MAX) : 0);
+	if (n < 0 || n > SBX_TOKENS_FILE)
+		return (sbx_err_set(err, SBX_E_LIMIT, "%.160s cannot be read, "
+		    "or is longer than %u bytes", path, SBX_TOKENS_FILE));
+	if (t->text.len > 0 &&
+	    (line = sbx_tokens_check(t->text.data, t->text.len)) != 0)
+		return (sbx_err_set(err, SBX_E_SYNTAX, SBX_TOKEN_BAD_LINE,
+		    path, line, SBX_MAX_TOKENS));
+	return (0);
 }
 
 static void
@@ -83,92 +88,112 @@ find(const struct tokens *t, const char *name, size_t *ret_len)
 	return (NULL);
 }
 
-static bool
-is_name(const char *s)
-{
-	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz"
-	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
-
-	return (n > 0 && n <= SBX_MAX_TOKEN_NAME && s[n] == '\0' &&
-	    s[0] != '.' && s[0] != '-' && s[0] != '_');
-}
-
 /* --- verbs ---------------------------------------------------------------- */
 
+/* The directory as an absolute path, if a suite will let copy from it. */
+static int
+take_root(const struct cli *cli, const char *dir, char root[PATH_MAX],
+    struct sbx_err *err)
+{
+	struct sbx_homes homes = { 0 };
+	int SBX_CLEANUP(fd) fd = -1;
+
+	if (realpath(dir, root) == NULL)
+		return (sbx_err_sys(err, "%.160s", dir));
+	if (strchr(root, '\n') != NULL)
+		return (sbx_err_set(err, SBX_E_SYNTAX, "the directory's name "
+		    "has a newline"));
+	sbx_homes_find(&homes, cli->home);
+	return (sbx_homes_open_root(&homes, root, &fd, err));
+}
+
+/* Where the token called local is, itself. */
+static void
+local_path(const struct tokens *t, char path[PATH_MAX + 16])
+{
+	(void)snprintf(path, PATH_MAX + 16, "%s/token-local",
+	    t->cli->paths.etc);
+}
+
 /* Shown once, on standard output; what is kept is its digest. */
+static int
+token_make(struct tokens *t, const char *name, const char *root,
+    struct sbx_err *err)
+{
+	bool local = strcmp(name, SBX_TOKEN_LOCAL) == 0;
+	char token[SBX_TOKEN_SIZE], sha256[SBX_SHA256_HEX + 1];
+	char path[PATH_MAX + 16];
+	size_t len;
+	int r;
+
+	if (!sbx_token_name(name))
+		return (sbx_err_set(err, SBX_E_SYNTAX, "a token's name is a "
+		    "letter or digit and up to 57 of letters, digits, '.', "
+		    "'_' and '-'"));
+	if (find(t, name, &len) != NULL)
+		return (sbx_err_set(err, SBX_E_EXISTS, "there is a token %s "
+		    "already: sbx token rm %s", name, name));
+	sbx_token_new(token, sha256);
+	(void)sbx_buf_printf(&t->text, "%s %s%s%s\n", name, sha256,
+	    root[0] != '\0' ? " " : "", root);
+	if (t->text.overflow || sbx_tokens_check(t->text.data,
+	    t->text.len) != 0)
+		return (sbx_err_set(err, SBX_E_LIMIT, "there are %u tokens at "
+		    "most", SBX_MAX_TOKENS));
+	local_path(t, path);
+	if ((local && (r = sbx_token_save(path, token, err)) != 0) ||
+	    (r = tokens_write(t, &t->text, err)) != 0)
+		return (r);
+	printf("%s\n", token);
+	fprintf(stderr, "sbx: token %s was added%s%s%s\n", name, local ?
+	    ", and is in " : "", local ? path : "", root[0] != '\0' ?
+	    "; a suite that runs lets it copy after its next start" : "");
+	return (0);
+}
+
 static int
 token_add(struct tokens *t, int argc, char **argv, struct sbx_err *err)
 {
 	static const struct option longs[] = {
 		{ "copy-root", required_argument, NULL, 'r' }, { 0 } };
-	char token[80] = "sbx_", sha256[SBX_SHA256_HEX + 1];
 	char root[PATH_MAX] = "";
-	struct sbx_sha256 sum;
-	size_t len;
 	int ch, r;
 
 	optind = 0;
 	while ((ch = getopt_long(argc, argv, "", longs, NULL)) != -1)
 		if (ch != 'r')
 			return (CLI_SYNTAX);
-		else if (realpath(optarg, root) == NULL)
-			return (sbx_err_sys(err, "%.160s", optarg));
+		else if ((r = take_root(t->cli, optarg, root, err)) != 0)
+			return (r);
 	if (argc - optind != 1)
 		return (CLI_SYNTAX);
-	if (!is_name(argv[optind]))
-		return (sbx_err_set(err, SBX_E_SYNTAX, "a token's name is a "
-		    "letter or digit and up to 57 of letters, digits, '.', "
-		    "'_' and '-'"));
-	if (strchr(root, '\n') != NULL)
-		return (sbx_err_set(err, SBX_E_SYNTAX, "the directory's name "
-		    "has a newline"));
-	if (find(t, argv[optind], &len) != NULL)
-		return (sbx_err_set(err, SBX_E_EXISTS, "there is a token %s "
-		    "already: sbx token rm %s", argv[optind], argv[optind]));
-	sbx_random_hex(token + strlen(token), 32);
-	sbx_sha256_init(&sum);
-	sbx_sha256_add(&sum, token, strlen(token));
-	sbx_sha256_end(&sum, sha256);
-	(void)sbx_buf_printf(&t->text, "%s %s%s%s\n", argv[optind], sha256,
-	    root[0] != '\0' ? " " : "", root);
-	if ((r = tokens_write(t, &t->text, err)) != 0)
-		return (r);
-	printf("%s\n", token);
-	if (root[0] != '\0')
-		fprintf(stderr, "a suite that runs lets it copy from there "
-		    "after its next start\n");
-	return (0);
+	return (token_make(t, argv[optind], root, err));
 }
 
 static int
 token_list(struct tokens *t, int argc, char **argv, struct sbx_err *err)
 {
-	const char *p = t->text.data, *end = p + t->text.len, *next;
+	const char *text = t->text.data != NULL ? t->text.data : "";
+	struct sbx_token_reader r = { text, text + t->text.len, 0 };
+	struct sbx_token one;
 
 	(void)argv, (void)err;
 	if (argc != 1)
 		return (CLI_SYNTAX);
-	for (; p != NULL && p < end; p = next) {
-		size_t name = strcspn(p, " \n"), root;
-
-		next = memchr(p, '\n', (size_t)(end - p));
-		next = next == NULL ? end : next + 1;
-		root = name + 1 + SBX_SHA256_HEX;
-		printf("%.*s%.*s\n", (int)name, p,
-		    (size_t)(next - p) > root + 1 ?
-		    (int)((size_t)(next - p) - root - 1) : 0, p + root);
-	}
+	while (sbx_token_next(&r, &one) == 1)
+		printf("%s%s%s\n", one.name, one.root[0] != '\0' ? " " : "",
+		    one.root);
 	return (0);
 }
 
-/* A suite that runs has asked for it before: it is good until nobody has used
- * it for ten minutes, or the suite's next start. */
 static int
 token_rm(struct tokens *t, int argc, char **argv, struct sbx_err *err)
 {
 	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	const char *line;
+	char path[PATH_MAX + 16];
 	size_t len = 0, at;
+	int r;
 
 	if (argc != 2)
 		return (CLI_SYNTAX);
@@ -176,10 +201,17 @@ token_rm(struct tokens *t, int argc, char **argv, struct sbx_err *err)
 		return (sbx_err_set(err, SBX_E_NOENT, "there is no token "
 		    "%.64s", argv[1]));
 	at = (size_t)(line - t->text.data);
-	sbx_buf_init(&b, FILE_MAX);
+	sbx_buf_init(&b, SBX_TOKENS_FILE);
 	(void)sbx_buf_add(&b, t->text.data, at);
 	(void)sbx_buf_add(&b, line + len, t->text.len - at - len);
-	return (tokens_write(t, &b, err));
+	if ((r = tokens_write(t, &b, err)) != 0)
+		return (r);
+	local_path(t, path);
+	if (strcmp(argv[1], SBX_TOKEN_LOCAL) == 0 && unlink(path) == -1 &&
+	    errno != ENOENT)
+		return (sbx_err_sys(err, "%.160s", path));
+	fprintf(stderr, "sbx: token %s was removed\n", argv[1]);
+	return (0);
 }
 
 int
@@ -191,7 +223,7 @@ cmd_token(struct cli *cli, int argc, char **argv)
 	} verbs[] = { { "add", token_add }, { "list", token_list },
 		{ "rm", token_rm } };
 	struct sbx_err err = { 0 };
-	struct tokens t = { .fd = -1 };
+	struct tokens t = { .cli = cli, .fd = -1 };
 	int r = CLI_SYNTAX;
 
 	for (size_t i = 0; argc > 1 && i < SBX_NELEM(verbs); i++) {

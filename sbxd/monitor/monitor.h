@@ -10,6 +10,7 @@
 #include "common/base/base.h"
 #include "common/base/cgroup.h"
 #include "common/base/conf.h"
+#include "common/base/homes.h"
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/paths.h"
@@ -78,7 +79,6 @@ struct principal {
 	uint64_t rate_ns;
 };
 /* Whom a bearer token of HTTP stands for; setup_http.c. */
-#define MAX_TOKENS 64
 struct token {
 	char name[SBX_MAX_TOKEN_NAME + 1];
 	char sha256[65];		/* of the token; itself never here */
@@ -357,13 +357,6 @@ struct copy {
 };
 #define MAX_COPIES SBX_MAX_CALLS
 
-/* A directory, whatever it is called. */
-struct dir_id {
-	dev_t dev;
-	ino_t ino;
-};
-#define MAX_HOMES 256
-
 struct monitor {
 	struct event_base *base;
 	struct sbx_conf conf;
@@ -377,8 +370,7 @@ struct monitor {
 	int fd_in, fd_out;		/* the stdio client's, else -1 */
 	int fd_root;			/* copy root of stdio, else -1 */
 	char root_reason[256];		/* why there is none */
-	struct dir_id homes[MAX_HOMES];	/* no client's copy root */
-	size_t nhomes;
+	struct sbx_homes homes;		/* no client's copy root */
 	char socket[112];		/* getsockname() of the listener */
 	uid_t uid, front_uid;
 	gid_t gid;
@@ -400,8 +392,9 @@ struct monitor {
 	/* tables */
 	struct principal principals[SBX_MAX_PRINCIPALS];
 	struct session sessions[SBX_MAX_CONNECTIONS + SBX_MAX_HTTP_USERS + 1];
-	struct token tokens[MAX_TOKENS];
+	struct token tokens[SBX_MAX_TOKENS];
 	size_t ntokens;
+	unsigned tokens_line;		/* of what tokens_read() refused */
 	uint64_t tokens_read_ns, refused_ns;
 	struct call calls[SBX_MAX_CALLS + SBX_MAX_CALLS_RECOVERY];
 	struct worker workers[SBX_MAX_WORKERS];

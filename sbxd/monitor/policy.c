@@ -179,21 +179,11 @@ policy_run(struct monitor *m, const struct principal *p, const char *id)
 	return (r);
 }
 
-/* Not the root directory, a home, or a parent of one: those hold credentials.
- * Which ones are was found out before the cage (setup.c). */
+/* Which ones are refused was found out before the cage (setup.c). */
 bool
 policy_copy_root(const struct monitor *m, int fd)
 {
-	struct stat st;
-	size_t i;
-
-	if (fstat(fd, &st) == -1 || !S_ISDIR(st.st_mode))
-		return (false);
-	for (i = 0; i < m->nhomes; i++)
-		if (m->homes[i].ino == st.st_ino &&
-		    m->homes[i].dev == st.st_dev)
-			return (false);
-	return (true);
+	return (sbx_homes_permit(&m->homes, fd));
 }
 
 #define ASKS_BURST 4000

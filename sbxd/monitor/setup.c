@@ -23,7 +23,6 @@
 
 #define SUITE_NOFILE 4096	/* common/privs: soft limit of our rows */
 #define GUEST_NOFILE_MIN 128
-#define FIRST_PERSON 1000	/* uids below are services: login.defs(5) */
 
 /* --- directories --------------------------------------------------------- */
 
@@ -295,58 +294,6 @@ setup_starter(struct monitor *m, int *ret_channel, struct sbx_err *err)
 /* --- what a client may copy from ----------------------------------------- */
 
 /* Each once; past the table's end the later ones are passed over. */
-static void
-add_home(struct monitor *m, const struct stat *st)
-{
-	size_t i;
-
-	for (i = 0; i < m->nhomes; i++)
-		if (m->homes[i].ino == st->st_ino &&
-		    m->homes[i].dev == st->st_dev)
-			return;
-	if (m->nhomes < MAX_HOMES)
-		m->homes[m->nhomes++] = (struct dir_id){ st->st_dev,
-			st->st_ino };
-}
-
-/* By inode, so that no other name of it helps. */
-static void
-add_home_and_parents(struct monitor *m, const char *home)
-{
-	char path[PATH_MAX];
-	struct stat st;
-	char *slash;
-
-	if (home == NULL || home[0] != '/' ||
-	    sbx_strlcpy(path, home, sizeof(path)) != 0)
-		return;
-	do {
-		slash = strrchr(path, '/');
-		if (stat(path, &st) == 0)
-			add_home(m, &st);
-		*slash = '\0';
-	} while (path[0] != '\0');
-}
-
-/* What clients of the socket may not open as their root; from the local file
- * only, since a directory service could take long to list. */
-static void
-find_homes(struct monitor *m, char *(*env)(const char *))
-{
-	FILE *f = fopen("/etc/passwd", "re");
-	const struct passwd *pw;
-	struct stat st;
-
-	if (stat("/", &st) == 0)
-		add_home(m, &st);
-	add_home_and_parents(m, env("HOME"));
-	while (f != NULL && (pw = fgetpwent(f)) != NULL)
-		if (pw->pw_uid == 0 || pw->pw_uid >= FIRST_PERSON)
-			add_home_and_parents(m, pw->pw_dir);
-	if (f != NULL)
-		(void)fclose(f);
-}
-
 /* A refused root is no error: everything else works without it. */
 static void
 open_copy_root(struct monitor *m, char *(*env)(const char *))
@@ -419,6 +366,6 @@ setup_open(struct monitor *m, char *(*env)(const char *),
 	setup_cgroups(m, ids.sbxd);
 	if (m->stdio)
 		open_copy_root(m, env);
-	find_homes(m, env);
+	sbx_homes_find(&m->homes, env("HOME"));
 	return (setup_http(m, err));
 }

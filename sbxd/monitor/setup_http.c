@@ -1,7 +1,7 @@
 #include "sbxd/monitor/monitor.h"
 
 #include "common/base/paths.h"
-#include "common/base/sha256.h"
+#include "common/base/token.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +18,6 @@
  * and the file of tokens, which stays open so that one that was added is known
  * without a restart.
  */
-
-#define TOKEN_FILE_MAX (64u << 10)
 
 /* --- the listener ----------------------------------------------------------- */
 
@@ -110,24 +108,6 @@ token_named(struct monitor *m, const char *name)
 	return (NULL);
 }
 
-/* "NAME SHA256 [DIRECTORY]", which is cut up; false: the line is none. */
-static bool
-read_token(char *line, struct token *t, const char **ret_root)
-{
-	size_t name = strcspn(line, " ");
-	char *sum = line + name + (line[name] == ' ');
-	size_t n = strcspn(sum, " ");
-
-	*ret_root = sum[n] == ' ' && sum[n + 1] != '\0' ? sum + n + 1 : NULL;
-	line[name] = sum[n] = '\0';
-	*t = (struct token){ .root_fd = -1, .uid = (uid_t)-1,
-		.gid = (gid_t)-1 };
-	return (policy_sandbox_name(line) &&
-	    sbx_is_hex(sum, SBX_SHA256_HEX) &&
-	    sbx_strlcpy(t->name, line, sizeof(t->name)) == 0 &&
-	    sbx_strlcpy(t->sha256, sum, sizeof(t->sha256)) == 0);
-}
-
 /* Its directory is opened before the cage only, with whose rights it is. */
 static void
 open_root(const struct monitor *m, struct token *t, const char *root)
@@ -135,19 +115,36 @@ open_root(const struct monitor *m, struct token *t, const char *root)
 	struct sbx_err err = { 0 };
 	struct stat st;
 
-	if (root == NULL)
+	if (root[0] == '\0')
 		return;
-	if (sbx_copy_root_open(root, NULL, &t->root_fd, &err) != 0 ||
-	    !policy_copy_root(m, t->root_fd) ||
+	if (sbx_homes_open_root(&m->homes, root, &t->root_fd, &err) != 0 ||
 	    fstat(t->root_fd, &st) == -1) {
-		log_warn("token %s: copying from %s is unavailable: %s",
-		    t->name, root, err.msg[0] != '\0' ? err.msg :
-		    "it is a home directory or above one");
+		log_warn("token %s: copying is unavailable: %s", t->name,
+		    err.msg);
 		sbx_close(&t->root_fd);
 		return;
 	}
 	t->uid = m->by_root ? st.st_uid : m->uid;
 	t->gid = m->by_root ? st.st_gid : m->gid;
+}
+
+/* A token of a line; its directory from the table before, if it was there. */
+static void
+take_token(struct monitor *m, const struct sbx_token *line, bool caged,
+    struct token *t)
+{
+	struct token *old = token_named(m, line->name);
+
+	*t = (struct token){ .root_fd = -1, .uid = (uid_t)-1,
+		.gid = (gid_t)-1 };
+	(void)sbx_strlcpy(t->name, line->name, sizeof(t->name));
+	(void)sbx_strlcpy(t->sha256, line->sha256, sizeof(t->sha256));
+	if (old != NULL && strcmp(old->sha256, t->sha256) == 0) {
+		t->root_fd = sbx_steal_fd(&old->root_fd);
+		t->uid = old->uid;
+		t->gid = old->gid;
+	} else if (!caged)
+		open_root(m, t, line->root);
 }
 
 /*
@@ -157,35 +154,22 @@ open_root(const struct monitor *m, struct token *t, const char *root)
 int
 tokens_read(struct monitor *m, bool caged)
 {
-	SBX_CLEANUP(free) char *text = sbx_xcalloc(1, TOKEN_FILE_MAX + 3);
-	struct token table[MAX_TOKENS], *old;
-	char *line, *end;
-	const char *root;
+	SBX_CLEANUP(free) char *text = sbx_xcalloc(1, SBX_TOKENS_FILE + 1);
+	struct token table[SBX_MAX_TOKENS];
+	struct sbx_token_reader lines;
+	struct sbx_token line;
 	size_t n = 0, i;
 	ssize_t len;
 
 	len = m->fd_tokens == -1 ? -1 : pread(m->fd_tokens, text,
-	    TOKEN_FILE_MAX + 1, 0);
-	if (len < 0 || (size_t)len > TOKEN_FILE_MAX)
+	    SBX_TOKENS_FILE + 1, 0);
+	if (len < 0 || (size_t)len > SBX_TOKENS_FILE)
 		return (SBX_E_LIMIT);
-	for (line = text; *line != '\0'; line = end + 1) {
-		end = line + strcspn(line, "\n");
-		if (*end == '\0')
-			end[1] = '\0';	/* text has room for it */
-		*end = '\0';
-		if (line[0] == '#' || line[0] == '\0')
-			continue;
-		if (n == MAX_TOKENS || !read_token(line, &table[n], &root))
-			return (SBX_E_SYNTAX);
-		old = token_named(m, table[n].name);
-		if (old != NULL) {
-			table[n].root_fd = sbx_steal_fd(&old->root_fd);
-			table[n].uid = old->uid;
-			table[n].gid = old->gid;
-		} else if (!caged)
-			open_root(m, &table[n], root);
-		n++;
-	}
+	if ((m->tokens_line = sbx_tokens_check(text, (size_t)len)) != 0)
+		return (SBX_E_SYNTAX);
+	lines = (struct sbx_token_reader){ text, text + len, 0 };
+	while (sbx_token_next(&lines, &line) == 1)
+		take_token(m, &line, caged, &table[n++]);
 	for (i = 0; i < m->ntokens; i++)
 		sbx_close(&m->tokens[i].root_fd);
 	memcpy(m->tokens, table, n * sizeof(table[0]));
@@ -244,23 +228,15 @@ print_clients(const struct monitor *m, const char *token)
 static int
 first_token(struct monitor *m, const char *path, struct sbx_err *err)
 {
-	int SBX_CLEANUP(fd) fd = -1;
-	char token[80] = "sbx_", line[160];
-	struct sbx_sha256 sum;
-	char sha256[SBX_SHA256_HEX + 1];
+	char token[SBX_TOKEN_SIZE], sha256[SBX_SHA256_HEX + 1], line[160];
+	int r;
 
-	sbx_random_hex(token + strlen(token), 32);
-	sbx_sha256_init(&sum);
-	sbx_sha256_add(&sum, token, strlen(token));
-	sbx_sha256_end(&sum, sha256);
-	(void)snprintf(line, sizeof(line), "local %s\n", sha256);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-	    0600);
-	if (fd == -1 || fchmod(fd, 0600) == -1 ||
-	    sbx_write_all(fd, token, strlen(token)) != 0 ||
-	    sbx_write_all(fd, "\n", 1) != 0 ||
-	    sbx_write_all(m->fd_tokens, line, strlen(line)) != 0)
-		return (sbx_err_sys(err, "%.160s", path));
+	sbx_token_new(token, sha256);
+	(void)snprintf(line, sizeof(line), SBX_TOKEN_LOCAL " %s\n", sha256);
+	if ((r = sbx_token_save(path, token, err)) != 0)
+		return (r);
+	if (sbx_write_all(m->fd_tokens, line, strlen(line)) != 0)
+		return (sbx_err_sys(err, "the file of tokens"));
 	print_clients(m, token);
 	return (0);
 }
@@ -301,8 +277,7 @@ setup_http(struct monitor *m, struct sbx_err *err)
 	else if (st.st_size != 0 && access(first, F_OK) == 0)
 		log_notice("the token of local is in %s", first);
 	if (tokens_read(m, false) != 0)
-		return (sbx_err_set(err, SBX_E_SYNTAX, "%.160s: each line must "
-		    "be NAME SHA256 [DIRECTORY], %u at most", path,
-		    MAX_TOKENS));
+		return (sbx_err_set(err, SBX_E_SYNTAX, SBX_TOKEN_BAD_LINE,
+		    path, m->tokens_line, SBX_MAX_TOKENS));
 	return (0);
 }

@@ -524,6 +524,51 @@ def test_open():
         d.close()
 
 
+def test_token_files(d):
+    local, tokens = d.root + "/etc/token-local", d.root + "/etc/tokens"
+    r = d.sbx("token", "rm", "local")
+    ok(r.returncode == 0 and r.stderr == "sbx: token local was removed\n" and
+       not os.path.exists(local), "who takes local back takes its file", r)
+    r = d.sbx("token", "add", "local")
+    with open(local) as f:
+        ok(r.returncode == 0 and f.read() == r.stdout and
+           "token local was added, and is in " + local in r.stderr and
+           os.stat(local).st_mode & 0o777 == 0o600,
+           "local is in its file again", r)
+    d.token = r.stdout.strip()
+    r = d.sbx("token", "add", "carol", "--copy-root", d.root)
+    ok(r.stdout.startswith("sbx_") and r.stderr.count("\n") == 1 and
+       "token carol was added" in r.stderr, "adding says so in a line", r)
+    for where in ("/", os.path.expanduser("~"), "/root"):
+        r = d.sbx("token", "add", "--copy-root", where, "dave")
+        ok(r.returncode == 1 and where in r.stderr and "dave" not in
+           d.sbx("token", "list").stdout, "a copy root that no start lets "
+           "through is refused at once", r)
+    with open(tokens) as f:
+        good = f.read()
+    ok(d.sbx("token", "list").stdout.endswith(f"local\ncarol {d.root}\n"),
+       "list shows names and directories")
+    with open(tokens, "a") as f:
+        f.write("# a comment\nnot a line\n")
+    line = f"tokens:{good.count(chr(10)) + 2}: each line must be"
+    for args in (("list",), ("add", "erin"), ("rm", "carol")):
+        r = d.sbx("token", *args)
+        ok(r.returncode == 1 and line in r.stderr and r.stdout == "",
+           f"{args[0]} refuses a line that is none, by its number", r)
+    d.stop()
+    d = Daemon(root=d.root)
+    ok(d.proc.wait(10) == 2 and line in d.log(), "so does a start", d.log())
+    with open(tokens, "w") as f:
+        f.write("# a comment\n" + good + "\n")
+    ok("comment" not in d.sbx("token", "list").stdout,
+       "a comment is no token")
+    for i in range(64 - good.count("\n")):
+        r = d.sbx("token", "add", f"n{i}")
+    ok(r.returncode == 0 and d.sbx("token", "add", "more").returncode == 1,
+       "no more are added than a start takes", r)
+    d.close()
+
+
 def test_starts():
     d = Daemon()
     other = Daemon("--port", str(d.port))
@@ -538,6 +583,8 @@ def test_starts():
        d.token not in d.log(),
        "a later start says where the token is, and not the token", d.log())
     d.close()
+    d = Daemon()
+    test_token_files(d)
     d = Daemon("--host", "0.0.0.0")
     ok("clear text" in d.log() and "http_hosts" in d.log(),
        "what is reached from elsewhere is warned of", d.log())
