@@ -144,7 +144,8 @@ read_line(struct sbx_http_head *h, const char *p, const char *end,
 static const char *const once[] = {
 	"host", "content-length", "transfer-encoding", "content-type",
 	"authorization", "proxy-authorization", "origin", "expect",
-	"mcp-session-id", "mcp-protocol-version", "last-event-id",
+	"mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name",
+	"last-event-id",
 };
 
 static const char *
