@@ -160,14 +160,15 @@ updated(struct front *f, struct sub **p, bool ended)
 	struct sub *s = *p;
 	struct sink *to = subs_begin(s, "resources/updated");
 
+	ended |= s->ended;
 	s->due = to == NULL;
-	s->ended |= ended;
+	s->ended = ended;
 	if (to == NULL)
 		return (false);
 	reply_name(&to->out, "uri");
 	put_text(&to->out, s->name);
 	subs_end(to);
-	if (s->ended)
+	if (ended)
 		drop(f, p);
 	return (ended);
 }
