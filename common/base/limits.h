@@ -15,8 +15,12 @@
 #define SBX_MAX_HTTP 1024	/* HTTP connections of one front */
 #define SBX_MAX_HTTP_USERS 64	/* tokens in use at once */
 #define SBX_MAX_HTTP_SESSIONS 1024
-#define SBX_MAX_HTTP_BODIES (256u << 20) /* bytes of all of them together */
+#ifndef SBX_MAX_HTTP_BODIES	/* tests have less memory */
+#define SBX_MAX_HTTP_BODIES (256u << 20) /* bytes of all of them together; one
+					  * token has half at most */
+#endif
 #define SBX_MAX_HTTP_STREAMS 1280	/* answers under way or kept */
+#define SBX_MAX_HTTP_STREAMS_USER 960	/* of one token */
 #define SBX_MAX_HTTP_GETS 4	/* streams of GET in one session */
 #define SBX_HTTP_KEEP (1u << 20) /* bytes of one kept answer */
 #define SBX_MAX_CTL 8		/* connections of operators */
@@ -41,6 +45,7 @@
 #define SBX_MAX_ENVELOPE (256u << 10) /* a message without its arguments */
 #define SBX_MAX_REQUEST_ID 256	/* bytes of a string id or progress token */
 #define SBX_MAX_FRONT_CALLS 256	/* the front's own table, all connections */
+#define SBX_MAX_FRONT_CALLS_PRINCIPAL 128 /* of one handle, in that table */
 #define SBX_MAX_CONN_CALLS 64	/* of one connection, in that table */
 #define SBX_MAX_BATCH 64	/* messages in one array */
 #define SBX_MAX_FORWARD 65536u	/* bytes of params that the front passes on */
@@ -59,6 +64,7 @@
 #define SBX_MAX_TASKS 128	/* of one front, with what may become one */
 #define SBX_MAX_TASKS_PRINCIPAL 32
 #define SBX_MAX_TASK_BYTES (64u << 20) /* of what they ended with, in all */
+#define SBX_MAX_TASK_BYTES_PRINCIPAL (32u << 20)
 #define SBX_TASK_AFTER_MS 1500	/* a call that lasts longer becomes one */
 #define SBX_TASK_KEEP_MS 600000u /* after its end */
 #define SBX_TASK_POLL_MS 1000	/* how often clients shall look */

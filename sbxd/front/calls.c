@@ -101,8 +101,8 @@ calls_end_listen(struct front *f, const struct sink *to)
 
 	for (i = 0; i < SBX_FRONT_CALLS; i++)
 		if (f->calls[i] != NULL && f->calls[i]->to == to &&
-		    f->calls[i]->kind == CALL_LISTEN) {
-			calls_free(f, f->calls[i]);
+		    f->calls[i]->method == METHOD_LISTEN) {
+			calls_cancel(f, f->calls[i]);
 			return;	/* the one request of the stream */
 		}
 }
@@ -195,14 +195,31 @@ refuse(struct sink *to, const struct rev *rev, const char *id,
 		    code, text);
 }
 
+/* Of all its conversations; those that wait for it the monitor does not see. */
+static unsigned
+count_of(const struct front *f, uint64_t principal)
+{
+	unsigned n = 0;
+	size_t i;
+
+	for (i = 0; i < SBX_FRONT_CALLS; i++)
+		n += f->calls[i] != NULL && f->calls[i]->kind != CALL_LISTEN &&
+		    f->calls[i]->to->client->principal == principal;
+	return (n);
+}
+
 static bool
 is_full(const struct request *r, enum call_kind kind)
 {
 	const struct front *f = r->f;
 
-	return (r->to->client->ncalls >= SBX_MAX_CONN_CALLS ||
-	    (kind == CALL_LISTEN ? f->nlistens >= SBX_MAX_FRONT_LISTENS :
-	    f->ncalls - f->nlistens >= SBX_MAX_FRONT_CALLS));
+	if (r->to->client->ncalls >= SBX_MAX_CONN_CALLS)
+		return (true);
+	if (kind == CALL_LISTEN)
+		return (f->nlistens >= SBX_MAX_FRONT_LISTENS);
+	return (f->ncalls - f->nlistens >= SBX_MAX_FRONT_CALLS ||
+	    count_of(f, r->to->client->principal) >=
+	    SBX_MAX_FRONT_CALLS_PRINCIPAL);
 }
 
 void

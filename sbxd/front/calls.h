@@ -45,7 +45,8 @@ void calls_free(struct front *f, struct call *call);
 void calls_cancel(struct front *f, struct call *call);
 void calls_cancel_client(struct front *f, const struct client *who);
 void calls_cancel_sink(struct front *f, const struct sink *to);
-/* A subscription, which no answer ends, goes with its connection. */
+/* A subscription, which no answer ends, goes with its connection, granted or
+ * not. */
 void calls_end_listen(struct front *f, const struct sink *to);
 /* One that a worker was asked about is a subscription from now on.  0, or
  * SBX_E_LIMIT: there are too many. */

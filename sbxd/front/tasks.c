@@ -187,6 +187,18 @@ set_state(struct task *t, enum task_state state)
 	t->requests = NULL;
 }
 
+static size_t
+bytes_of(const struct front *f, uint64_t principal)
+{
+	const struct task *t;
+	size_t n = 0;
+
+	for (t = f->tasks; t != NULL; t = t->next)
+		if (t->client.principal == principal)
+			n += t->end_len;
+	return (n);
+}
+
 /*
  * Keep what the call ended with.  Room is made of what its owner has taken
  * already; nobody's is taken for another's.
@@ -197,7 +209,9 @@ keep(struct task *t, const char *text, size_t len)
 	struct front *f = t->f;
 	struct task *o, *oldest;
 
-	while (f->task_bytes + len > SBX_MAX_TASK_BYTES) {
+	while (f->task_bytes + len > SBX_MAX_TASK_BYTES ||
+	    bytes_of(f, t->client.principal) + len >
+	    SBX_MAX_TASK_BYTES_PRINCIPAL) {
 		oldest = NULL;
 		for (o = f->tasks; o != NULL; o = o->next)
 			if (o->taken && o->end_len > 0 &&
