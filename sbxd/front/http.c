@@ -117,9 +117,9 @@ http_answered(struct conn *c)
 	h->closing = h->closing || h->head.close;
 	free(h->text);
 	h->text = NULL;
+	drop_body(c);
 	http_user_put(h->user);
 	h->user = NULL;
-	drop_body(c);
 	sbx_buf_init(&h->body, SBX_MAX_JSON + 1);
 	h->state = HTTP_HEAD;
 	c->line_ns = sbx_mono_ns();
@@ -352,10 +352,12 @@ add_body(struct conn *c, const char *data, size_t len)
 	if (c->http->body.len + len > SBX_MAX_JSON)
 		http_refuse(c, 413, "The body is longer than %u bytes",
 		    SBX_MAX_JSON);
-	else if (c->f->bodies + len > SBX_MAX_HTTP_BODIES)
+	else if (c->f->bodies + len > SBX_MAX_HTTP_BODIES ||
+	    c->http->user->bodies + len > SBX_MAX_HTTP_BODIES / 2)
 		http_refuse(c, 503, "Too many long requests are under way");
 	else {
 		c->f->bodies += len;
+		c->http->user->bodies += len;
 		/* its limit is above what was just looked at */
 		(void)sbx_buf_add(&c->http->body, data, len);
 		return (0);
@@ -367,6 +369,8 @@ static void
 drop_body(struct conn *c)
 {
 	c->f->bodies -= c->http->body.len;
+	if (c->http->user != NULL)	/* else it is empty */
+		c->http->user->bodies -= c->http->body.len;
 	sbx_buf_clear(&c->http->body);
 }
 
@@ -412,6 +416,19 @@ run(struct conn *c)
 	h->route->fn(c);
 }
 
+/* Does it go on later?  As with lines: its answers are not read, or the
+ * monitor lags behind. */
+static bool
+waits(struct conn *c)
+{
+	if (conn_unsent(c) > SBX_FRONT_OUT_MARK)
+		conn_flush(c);
+	if (c->state == CONN_OPEN && (monitor_lags(c->f) ||
+	    conn_unsent(c) > SBX_FRONT_OUT_MARK))
+		conn_set_state(c, CONN_PAUSED);
+	return (c->state != CONN_OPEN);
+}
+
 /* One request after the other: the next one is read when the answer ended. */
 void
 http_take(struct conn *c)
@@ -420,6 +437,9 @@ http_take(struct conn *c)
 	int r;
 
 	while (c->state == CONN_OPEN && !h->closing) {
+		if ((h->state == HTTP_HEAD || h->state == HTTP_BODY) &&
+		    waits(c))
+			break;
 		if (h->state == HTTP_HEAD && take_head(c) == SBX_E_AGAIN)
 			break;
 		if (h->state == HTTP_BODY) {
@@ -469,6 +489,8 @@ find_session(struct conn *c, struct http_session **ret_s)
 	if (id.p == NULL)
 		return (true);
 	*ret_s = http_session_find(c->f, id, h->user);
+	if (*ret_s != NULL && (*ret_s)->pair)
+		*ret_s = NULL;	/* it is known at /messages alone */
 	if (*ret_s == NULL)
 		http_refuse(c, 404, "Session not found");
 	return (*ret_s != NULL);
@@ -569,6 +591,8 @@ on_get(struct conn *c)
 		http_refuse(c, 400, "Nothing is kept of that event");
 	else if (st != NULL) {
 		stream_resume(st, c, seq);
+		if (st->endless)
+			s->get = st;
 		subs_reopened(c->f, &s->client);
 	} else if ((st = stream_of_get(c, s)) == NULL)
 		http_refuse(c, 503, "Too many answers are under way");
@@ -660,9 +684,9 @@ http_conn_free(struct conn *c)
 
 	if (h->stream != NULL)
 		stream_detach(h->stream);
+	drop_body(c);
 	http_user_put(h->user);
 	free(h->text);
-	drop_body(c);
 	free(h);
 	c->http = NULL;
 }

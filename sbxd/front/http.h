@@ -48,7 +48,8 @@ struct http_user {
 	bool known;		/* principal says, 0 is nobody */
 	uint64_t principal;
 	unsigned refs;		/* sessions, streams and requests */
-	unsigned nsessions;
+	unsigned nsessions, nstreams;	/* among these */
+	size_t bodies;		/* bytes of its requests under way */
 	uint64_t used_ns, said_ns;	/* said: by the monitor, last */
 };
 /* By the request's Authorization; a reference for the caller in *ret_u.
@@ -109,8 +110,8 @@ struct stream {
 	uint64_t said_ns;		/* when it said something on c */
 	struct event *timer;		/* comments that keep it alive */
 };
-/* For the request of c.  session: NULL, or whose ids it uses.  NULL: too
- * many. */
+/* For the request of c.  session: NULL, or whose ids it uses.  One that waits
+ * for its client to come back may end for it.  NULL: too many. */
 struct stream *stream_new(struct conn *c, struct http_session *session,
     struct http_user *u);
 /* An event as it is: "data: ...\n\n". */

@@ -268,13 +268,40 @@ stream_idle(struct sink *s)
 		stream_free(st);
 }
 
+/*
+ * Is there room for another one of u?  What makes room is one that its client
+ * may come back for, of who has most: nobody is kept out by what another one
+ * left behind.
+ */
+static bool
+room_for(struct front *f, const struct http_user *u)
+{
+	bool own = u->nstreams >= SBX_MAX_HTTP_STREAMS_USER;
+	struct stream *st, *left = NULL;
+
+	if (!own && f->nstreams < SBX_MAX_HTTP_STREAMS)
+		return (true);
+	for (st = f->streams; st != NULL; st = st->next) {
+		if (st->c != NULL || st->sink.pending != 0 ||
+		    (own && st->user != u))
+			continue;
+		if (left == NULL || st->user->nstreams > left->user->nstreams ||
+		    (st->user->nstreams == left->user->nstreams &&
+		    st->used_ns < left->used_ns))
+			left = st;
+	}
+	if (left != NULL)
+		stream_free(left);
+	return (left != NULL);
+}
+
 struct stream *
 stream_new(struct conn *c, struct http_session *session, struct http_user *u)
 {
 	struct front *f = c->f;
 	struct stream *st;
 
-	if (f->nstreams >= SBX_MAX_HTTP_STREAMS)
+	if (!room_for(f, u))
 		return (NULL);
 	st = sbx_xcalloc(1, sizeof(*st));
 	st->sink = (struct sink){ .f = f, .http = &c->http->head,
@@ -285,6 +312,7 @@ stream_new(struct conn *c, struct http_session *session, struct http_user *u)
 	st->session = session;
 	st->user = u;
 	u->refs++;
+	u->nstreams++;
 	st->c = c;
 	st->id = ++f->last_stream;
 	st->kept_end = &st->kept;
@@ -342,6 +370,7 @@ stream_free(struct stream *st)
 		forget_first(st);
 	event_free(st->timer);
 	sbx_buf_clear(&st->sink.out);
+	st->user->nstreams--;
 	http_user_put(st->user);
 	free(st);
 }
@@ -450,8 +479,11 @@ stream_sweep(struct front *f, uint64_t now_ns)
 
 	for (st = f->streams; st != NULL; st = next) {
 		next = st->next;
-		if (st->c == NULL && st->sink.pending == 0 &&
-		    now_ns - st->used_ns > KEEP_NS)
+		if (st->c != NULL || now_ns - st->used_ns <= KEEP_NS)
+			continue;
+		if (st->sink.pending == 0)
 			stream_free(st);
+		else	/* it was let go, and nobody came back */
+			calls_end_listen(f, &st->sink);	/* may free st */
 	}
 }
