@@ -23,6 +23,9 @@
 #define SBX_MAX_HTTP_STREAMS_USER 960	/* of one token */
 #define SBX_MAX_HTTP_GETS 4	/* streams of GET in one session */
 #define SBX_HTTP_KEEP (1u << 20) /* bytes of one kept answer */
+#ifndef SBX_MAX_HTTP_KEPT
+#define SBX_MAX_HTTP_KEPT (64u << 20) /* of all of them together */
+#endif
 #define SBX_MAX_CTL 8		/* connections of operators */
 #define SBX_MAX_CALLS 24	/* in flight, all principals */
 #define SBX_MAX_CALLS_SANDBOX 6

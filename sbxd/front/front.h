@@ -48,6 +48,8 @@ struct front {
 	unsigned nusers, nsessions, nstreams;
 	uint32_t last_stream;
 	struct event *sweep;
+	size_t kept;			/* bytes of events that may be asked
+					 * for again */
 	size_t bodies;			/* bytes of all requests under way */
 	bool http_open;			/* no token is needed */
 	uint32_t http_hold_s;		/* of a silent answer; 0: no end */

@@ -54,7 +54,20 @@ forget_first(struct stream *st)
 	if (st->kept == NULL)
 		st->kept_end = &st->kept;
 	st->kept_bytes -= k->len;
+	st->sink.f->kept -= k->len;
 	free(k);
+}
+
+/* Too much is kept of all: what has most gives its oldest. */
+static void
+forget_of_most(struct front *f)
+{
+	struct stream *st, *most = f->streams;
+
+	for (st = f->streams; st != NULL; st = st->next)
+		if (st->kept_bytes > most->kept_bytes)
+			most = st;
+	forget_first(most);
 }
 
 /* text: a whole event.  Kept where the revision lets it be asked for. */
@@ -71,8 +84,11 @@ stream_event(struct stream *st, const char *text, size_t len)
 		*st->kept_end = k;
 		st->kept_end = &k->next;
 		st->kept_bytes += len;
+		st->sink.f->kept += len;
 		while (st->kept_bytes > SBX_HTTP_KEEP)
 			forget_first(st);
+		while (st->sink.f->kept > SBX_MAX_HTTP_KEPT)
+			forget_of_most(st->sink.f);
 	}
 	if (st->c != NULL)
 		put_chunk(st, text, len);

@@ -65,7 +65,7 @@ EXTRA_DIST += tests/regress/test_sbxd_suite.py tests/regress/test_cli.py
 check_PROGRAMS += front-hasty
 front_hasty_SOURCES = sbxd/front/main.c $(libsbxfront_a_SOURCES)
 front_hasty_CPPFLAGS = $(sbxd_front_CPPFLAGS) -DSBX_INPUT_S=1u -DSWEEP_S=1 \
-	-DSBX_MAX_HTTP_BODIES=1048576u
+	-DSBX_MAX_HTTP_BODIES=1048576u -DSBX_MAX_HTTP_KEPT=1048576u
 front_hasty_LDADD = $(sbxd_front_LDADD)
 FRONT_TESTS = tests/regress/test_front_calls.py \
 	tests/regress/test_input.py tests/regress/test_front_greed.py \

@@ -433,6 +433,40 @@ def test_resume():
     w.end()
 
 
+def test_kept():
+    """answers that nobody took: much in a session, little in another"""
+    front_monitor.FRONT = front_monitor.FRONT.replace("sbxd-front",
+                                                      "front-hasty")
+    w = Web()               # keeps 1 MiB of events
+    ids = []
+    for token, size in [("b", 1000)] + [("a", 400000)] * 4:
+        session = w.session(token)
+        c = Wire(w, token)
+        c.send("POST", session=session, body=dict(
+            tool(5), params={"name": "sandbox_exec", "arguments": {},
+                             "_meta": {"progressToken": 1}}))
+        number = w.f.call()["call"]
+        w.f.mon.send("CALL_PROGRESS", call=number, done=1, message="m")
+        c.head()
+        ids.append((token, session, c.until(b"-0").split(b"id: ")[-1]))
+        c.close()
+        w.ping(token, session)      # its going is seen before the result
+        w.f.result(number, {"status": "ok", "x": "x" * size})
+        w.ping(token, session)
+    sizes = []
+    for token, session, last in ids:
+        c = Wire(w, token)
+        c.send("GET", session=session, more="Last-Event-ID: %s\r\n" %
+               last.decode())
+        good = c.head()[0] == 200
+        sizes.append(c.until(b"0\r\n\r\n").count(b"x") if good else 0)
+        c.close()
+    t.ok(sizes[0] > 1000, "a small answer is kept beside large ones", sizes)
+    t.ok(sum(n > 100000 for n in sizes) == 1, "all of them have a limit",
+         sizes)
+    w.end()
+
+
 def test_bodies():
     """long requests that do not end"""
     front_monitor.FRONT = front_monitor.FRONT.replace("sbxd-front",
