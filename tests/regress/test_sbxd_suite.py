@@ -336,11 +336,7 @@ class SocketClient(mcp.Client):
     """MCP with stdio framing over the control socket, as some uid"""
 
     def __init__(self, path, uid):
-        self.proc = subprocess.Popen(
-            [sys.executable, "-c", BRIDGE, path, str(uid)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.pid, self.buf, self.last, self.notes = self.proc.pid, b"", 0, []
-        self.initialize()
+        super().__init__([sys.executable, "-c", BRIDGE, path, str(uid)])
 
 
 BRIDGE = """
