@@ -49,10 +49,14 @@ class Recorder:
         with self.lock:
             if self.pid != os.getpid():     # at first, and after a fork
                 self.pid = os.getpid()
-                os.makedirs(self.dir, exist_ok=True)
-                self.file = open(  # pylint: disable=consider-using-with
-                    f"{self.dir}/{self.pid}-{next(_numbers)}.jsonl", "x",
-                    encoding="utf-8", buffering=1)
+                try:
+                    os.makedirs(self.dir, exist_ok=True)
+                    self.file = open(  # pylint: disable=consider-using-with
+                        f"{self.dir}/{self.pid}-{next(_numbers)}.jsonl", "x",
+                        encoding="utf-8", buffering=1)
+                except PermissionError:     # played by another user than
+                    self.dir = None         # who built it: not judged
+                    return
                 self.file.write(json.dumps(self.about) + "\n")
             self.file.write(text + "\n")
 

@@ -235,8 +235,15 @@ def peers(tap, e):
     e.rec = e.introduce(RECORDER)
     # also what is over and was not taken by the last recorder
     runs, closed = {}, set()
-    while run not in runs or not closed >= set(runs):
-        m = e.rec.recv(want=("RUN_OPEN", "RUN_CLOSED"))
+    while True:
+        whole = run in runs and closed >= set(runs)
+        try:
+            m = e.rec.recv(1.0 if whole else 10.0,
+                           want=("RUN_OPEN", "RUN_CLOSED"))
+        except ipc.Timeout:
+            if whole:
+                break
+            raise
         if m.name == "RUN_OPEN":
             runs[m["run"]] = m
         else:

@@ -629,6 +629,8 @@ def test_ends(e):
     pids = [m["pid"]] + children(m["pid"])
     os.kill(m["pid"], signal.SIGKILL)
     x = e.mon.recv(5, "ENGINE_EXITED")
+    while x["run"] != run:      # of a run before, told late
+        x = e.mon.recv(5, "ENGINE_EXITED")
     d = e.mon.recv(5, "SANDBOX_ENDED")
     tap.ok(x["run"] == run and x["why"] == SANDBOX and
            d["why"] == DIED and d["container"] == B,

@@ -12,6 +12,7 @@ import mcp  # noqa: E402
 import mcpload as load  # noqa: E402
 import web  # noqa: E402
 
+ROOT = os.geteuid() == 0
 tap = mcp.Tap()
 ok = tap.ok
 # A sanitizer keeps what was freed.
@@ -122,12 +123,16 @@ def main():
     d = web.Daemon()
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
     try:
-        for test in (test_idle, test_silent, test_memory):
+        for test in (test_idle, test_silent, test_memory)[:3 if ROOT else 2]:
             test(d)
         ok(d.proc.poll() is None, "the suite lives")
     finally:
         d.close()
-    test_memory_stdio()
+    if ROOT:
+        test_memory_stdio()
+    else:
+        tap.absent("only root can look into what is caged",
+                   "memory does not grow")
     tap.done()
 
 
