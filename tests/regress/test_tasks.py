@@ -313,7 +313,8 @@ def test_listen(d, box):
     e = json.loads(r.r.read())["error"]
     ok(e["code"] == -32021 and TASKS in e["data"]["requiredCapabilities"][
         "extensions"], "who declares nothing is told of no task", e)
-    t, u = h.task(box, "sleep 3; echo told"), h.task(box, "sleep 60")
+    t = h.task(box, "until [ -e /tmp/tell ]; do sleep 0.1; done; echo told")
+    u = h.task(box, "sleep 240")
     o = Listener(d, d.sbx("token", "add", "ear").stdout.strip()).listen(
         taskIds=[t, u])
     a = o.next()["params"]["notifications"]
@@ -328,6 +329,7 @@ def test_listen(d, box):
        all(f["method"] == "notifications/tasks" and
            f["params"]["status"] == "working" for f in first),
        "how they stand is told at once", first)
+    h.run(box, "touch /tmp/tell", tasks=False)
     m = n.next()
     g = h.get(t)["result"]
     g.pop("resultType"), g.pop("_meta")

@@ -148,7 +148,8 @@ test_bytes(void)
 			break;
 	}
 	ok(n >= 3 && n < 16 &&
-	    front.task_bytes <= SBX_MAX_TASK_BYTES_PRINCIPAL, "%u of the largest results are kept", n);
+	    front.task_bytes <= SBX_MAX_TASK_BYTES_PRINCIPAL,
+	    "%u of the largest results are kept", n);
 	ok(t[n]->state == TASK_FAILED &&
 	    strstr(get(0, t[n]), "could not be kept") != NULL,
 	    "the next fails, and says why");
