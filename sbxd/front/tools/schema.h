@@ -14,14 +14,15 @@
 	"},\"required\":[" required "],\"additionalProperties\":false}"
 
 /*
- * A result: the tool's own members, or the one error shape.  `required` is
- * what every result without an error has.
+ * A result: the tool's own members, or the one error shape, also of a refusal
+ * past a cap ("busy").  `required` is what every result without an error has.
  */
 #define SCHEMA_OUT(states, props, required)                              \
 	"{\"type\":\"object\",\"properties\":{\"status\":{\"enum\":["    \
-	states ",\"error\"]}," props "," SCHEMA_ERROR                    \
+	states ",\"error\",\"busy\"]}," props "," SCHEMA_ERROR        \
 	"},\"required\":[\"status\"],\"additionalProperties\":false,"    \
-	"\"if\":{\"properties\":{\"status\":{\"const\":\"error\"}}},"    \
+	"\"if\":{\"properties\":{\"status\":{\"enum\":[\"error\","      \
+	"\"busy\"]}}},"                                                  \
 	"\"then\":{\"required\":[\"error\",\"code\"]},"                  \
 	"\"else\":{\"required\":[" required "]}}"
 #define SCHEMA_ERROR                                                     \
