@@ -129,8 +129,8 @@ session_of_token(struct monitor *m, const char *sha256)
 	return (NULL);
 }
 
-/* Whose token is it, by the file as it is now, looked at once a second at
- * most: it may be new, or taken back. */
+/* Whose token is it, by the file as it is now, looked at ten times a second
+ * at most: it may be new, or taken back. */
 static struct token *
 token_now(struct monitor *m, const char *sha256)
 {
@@ -138,7 +138,7 @@ token_now(struct monitor *m, const char *sha256)
 
 	if (!sbx_is_hex(sha256, 64))
 		return (NULL);
-	if (now - m->tokens_read_ns > S_NS) {
+	if (now - m->tokens_read_ns > S_NS / 10) {
 		m->tokens_read_ns = now;
 		if (tokens_read(m, true) != 0)
 			log_warn("the file of tokens has a line that is none, "

@@ -19,12 +19,14 @@ SUBSCRIPTION = mcpschema.RESERVED + "subscriptionId"
 # at all would be right by both.
 NULL_ID = ("2024-11-05", "2025-03-26", "2025-06-18")
 UNREADABLE = (-32700, -32600)
+REFUSED = (-32022, -32602)      # a notification, which had no id
 
 # What the extensions of a revision add, and its schema therefore lacks:
 # methods whose results are of a type that is looked at loosely.
 EXTENSION_METHODS = {"2026-07-28": {"tasks/get", "tasks/update",
                                     "tasks/cancel"}}
 EXTENSION_NOTIFICATIONS = {"2026-07-28": {"notifications/tasks"}}
+EXTENSION_FILTERS = {"2026-07-28": {"taskIds"}}    # of subscriptions/listen
 EXTENSION_RESULTS = {"2026-07-28": {"task"}}    # values of resultType
 
 
@@ -248,7 +250,7 @@ class Judge:
                if key not in ("jsonrpc", "id", "error")]
         fixed = m
         if m.get("id") is None and rev.name in NULL_ID and \
-                code in UNREADABLE:
+                (code in UNREADABLE or code in REFUSED and "id" not in m):
             fixed = dict(m, id=0)
         bad += self.valid(rev, fixed, rev.error)
         for kind, whole in rev.error_types(code):
@@ -272,6 +274,11 @@ class Judge:
                 return method, [f"{method}, which the revision's server does "
                                 "not send"]
             kind = methods[method]
+            filters = params.get("notifications")
+            if isinstance(filters, dict):
+                m["params"] = dict(params, notifications={
+                    k: v for k, v in filters.items()
+                    if k not in EXTENSION_FILTERS.get(rev.name, ())})
             # the older schemas have the envelope in another definition
             whole = "jsonrpc" in rev.defs[kind]["properties"]
             inner = m if whole else {k: v for k, v in m.items()
