@@ -318,6 +318,17 @@ sbx_wall_ns(void)
 	return (clock_ns(CLOCK_REALTIME));
 }
 
+bool
+sbx_same_secret(const char *a, const char *b, size_t n)
+{
+	volatile unsigned char diff = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		diff |= (unsigned char)(a[i] ^ b[i]);
+	return (diff == 0);
+}
+
 /* Days to a date: every 400 years have 146097 days; years are counted from
  * March, so that the leap day is last. */
 void

@@ -90,6 +90,10 @@ bool sbx_is_hex(const char *s, size_t n);
  */
 const char *sbx_vis(char *dst, size_t size, const char *src, size_t len);
 
+/* Are the n bytes of both equal?  How long it takes says nothing of how many
+ * were: for tokens, handles and ids that are as good as one. */
+bool sbx_same_secret(const char *a, const char *b, size_t n);
+
 uint64_t sbx_mono_ns(void);	/* CLOCK_MONOTONIC */
 uint64_t sbx_wall_ns(void);	/* CLOCK_REALTIME */
 /* As RFC 3339 in UTC, to the millisecond; asks for no file, unlike the first

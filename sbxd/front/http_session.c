@@ -71,7 +71,8 @@ http_session_find(struct front *f, struct sbx_text id,
 	struct http_session *s;
 
 	for (s = f->sessions; s != NULL; s = s->next)
-		if (sbx_text_is(id, s->id) && s->user == u) {
+		if (s->user == u && id.len == HTTP_ID_HEX &&
+		    sbx_same_secret(id.p, s->id, HTTP_ID_HEX)) {
 			s->used_ns = sbx_mono_ns();
 			return (s);
 		}
@@ -86,7 +87,7 @@ http_session_end(struct http_session *s)
 	struct stream *st, *next;
 
 	calls_cancel_client(f, &s->client);
-	subs_drop_client(f, &s->client);
+	subs_drop(f, &s->client, NULL);
 	for (st = f->streams; st != NULL; st = next) {
 		next = st->next;
 		if (st->session == s)

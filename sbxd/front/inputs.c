@@ -335,16 +335,17 @@ take_state(struct front *f, struct call *c, struct json_object *handle,
 {
 	char hex[SBX_SHA256_HEX + 1];
 	uint64_t principal = c->to->client->principal;
+	const char *text = json_object_get_string(handle);
 	struct input **p;
 	bool good;
 
 	if (!json_object_is_type(handle, json_type_string) ||
-	    json_object_get_string_len(handle) !=
-	    (int)strlen(json_object_get_string(handle)))
+	    json_object_get_string_len(handle) != (int)strlen(text))
 		return ("requestState must be a string");
 	for (p = &f->inputs; *p != NULL; p = &(*p)->next)
-		if ((*p)->principal == principal && strcmp((*p)->handle,
-		    json_object_get_string(handle)) == 0)
+		if ((*p)->principal == principal &&
+		    strlen(text) == 2 * HANDLE_BYTES &&
+		    sbx_same_secret((*p)->handle, text, 2 * HANDLE_BYTES))
 			break;
 	if (*p == NULL)
 		return ("requestState is not known, was used, or is too old");

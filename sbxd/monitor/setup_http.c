@@ -184,15 +184,10 @@ token_find(struct monitor *m, const char *sha256)
 {
 	struct token *found = NULL;
 
-	for (size_t i = 0; i < m->ntokens; i++) {
-		unsigned char diff = 0;
-
-		for (size_t k = 0; k < SBX_SHA256_HEX; k++)
-			diff |= (unsigned char)(m->tokens[i].sha256[k] ^
-			    sha256[k]);
-		if (diff == 0)
+	for (size_t i = 0; i < m->ntokens; i++)
+		if (sbx_same_secret(m->tokens[i].sha256, sha256,
+		    SBX_SHA256_HEX))
 			found = &m->tokens[i];
-	}
 	return (found);
 }
 

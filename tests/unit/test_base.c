@@ -273,6 +273,23 @@ test_sha256(void)
 	}
 }
 
+static void
+test_same_secret(void)
+{
+	char a[] = "0123456789abcdef", b[] = "0123456789abcdef";
+	size_t i, wrong = 0;
+
+	ok(sbx_same_secret(a, b, 16), "equal secrets are equal");
+	for (i = 0; i < 16; i++) {
+		b[i] ^= 0x40;
+		wrong += sbx_same_secret(a, b, 16);
+		b[i] ^= 0x40;
+	}
+	ok(wrong == 0, "a difference is seen wherever it is");
+	b[15] = 'x';
+	ok(sbx_same_secret(a, b, 15), "but for what is not compared");
+}
+
 int
 main(void)
 {
@@ -285,5 +302,6 @@ main(void)
 	test_buf();
 	test_files();
 	test_sha256();
+	test_same_secret();
 	return (tap_done());
 }
