@@ -46,7 +46,7 @@ calls_free(struct front *f, struct call *call)
 	size_t i;
 
 	if (call->method == METHOD_LISTEN)
-		subs_drop_call(f, call);
+		subs_drop(f, NULL, call);
 	for (i = 0; i < SBX_FRONT_CALLS; i++)
 		if (f->calls[i] == call)
 			f->calls[i] = NULL;

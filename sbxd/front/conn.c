@@ -400,7 +400,7 @@ conn_free(struct conn *c)
 	if (c->http != NULL)
 		http_conn_free(c);
 	calls_drop_client(f, &c->client);
-	subs_drop_client(f, &c->client);
+	subs_drop(f, &c->client, NULL);
 	while (*p != c)
 		p = &(*p)->next;
 	*p = c->next;

@@ -66,24 +66,14 @@ drop(struct front *f, struct sub **p)
 }
 
 void
-subs_drop_client(struct front *f, const struct client *client)
+subs_drop(struct front *f, const struct client *client,
+    const struct call *listen)
 {
 	struct sub **p = &f->subs;
 
 	while (*p != NULL)
-		if ((*p)->client == client)
-			drop(f, p);
-		else
-			p = &(*p)->next;
-}
-
-void
-subs_drop_call(struct front *f, const struct call *listen)
-{
-	struct sub **p = &f->subs;
-
-	while (*p != NULL)
-		if ((*p)->listen == listen)
+		if ((*p)->client == client || (listen != NULL &&
+		    (*p)->listen == listen))
 			drop(f, p);
 		else
 			p = &(*p)->next;

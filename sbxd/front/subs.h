@@ -36,8 +36,9 @@ struct sub {
 /* 0 (also: it was there already), SBX_E_LIMIT, SBX_E_RANGE (watch). */
 int subs_add(struct front *f, struct client *client, struct call *listen,
     enum sub_kind kind, const char *name, const char *watch);
-void subs_drop_client(struct front *f, const struct client *client);
-void subs_drop_call(struct front *f, const struct call *listen);
+/* All of that client, or of that listening request; the other is NULL. */
+void subs_drop(struct front *f, const struct client *client,
+    const struct call *listen);
 /*
  * Begin a notification to s on the place that is its own, up to the first
  * member of params.  NULL: there is none now, nothing is sent.  Else append

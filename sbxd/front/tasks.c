@@ -13,7 +13,6 @@
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define MS_NS UINT64_C(1000000)
 #define S_NS UINT64_C(1000000000)
@@ -113,12 +112,14 @@ tasks_sweep(struct front *f, uint64_t now_ns)
 static struct task *
 task_find(const struct front *f, uint64_t principal, const char *id)
 {
+	bool fits = strlen(id) == TASK_HEX;
 	struct task *t;
 
-	for (t = f->tasks; t != NULL; t = t->next)
+	for (t = f->tasks; fits && t != NULL; t = t->next)
 		if (t->state != TASK_RESERVED &&
 		    t->client.principal == principal &&
-		    strcmp(t->id, id) == 0 && !expired(t, sbx_mono_ns()))
+		    sbx_same_secret(t->id, id, TASK_HEX) &&
+		    !expired(t, sbx_mono_ns()))
 			return (t);
 	return (NULL);
 }
@@ -363,20 +364,13 @@ put_text(struct sbx_buf *b, const char *name, const char *text)
 	(void)sbx_json_str(b, text, strlen(text), NULL);
 }
 
-/* RFC 3339, UTC, milliseconds. */
 static void
 put_time(struct sbx_buf *b, const char *name, uint64_t wall_ns)
 {
-	time_t s = (time_t)(wall_ns / S_NS);
-	char date[32];
-	struct tm tm;
+	char text[SBX_WALL_SIZE];
 
-	if (gmtime_r(&s, &tm) == NULL ||
-	    strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm) == 0)
-		sbx_fatal("the clock cannot be written");
-	reply_name(b, name);
-	(void)sbx_buf_printf(b, "\"%s.%03uZ\"", date,
-	    (unsigned)(wall_ns / MS_NS % 1000));
+	sbx_wall_text(wall_ns, text);
+	put_text(b, name, text);
 }
 
 /*

@@ -220,21 +220,32 @@ prompt_argument(struct call *call, const char *name)
 	return (v != NULL ? json_object_get_string(v) : "");
 }
 
-static void
-prompt_arguments(struct call *call)
+void
+fixture_user_text(struct call *call, const char *fmt, ...)
 {
 	struct result *r = call->res;
+	char text[512];
+	va_list ap;
 
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
 	result_open(r, "messages", '[');
 	result_open(r, NULL, '{');
 	result_str(r, "role", "user");
 	result_open(r, "content", '{');
 	result_str(r, "type", "text");
-	result_printf(r, "text", "Prompt with arguments: arg1='%s', arg2='%s'",
-	    prompt_argument(call, "arg1"), prompt_argument(call, "arg2"));
+	result_str(r, "text", text);
 	result_close(r, '}');
 	result_close(r, '}');
 	result_close(r, ']');
+}
+
+static void
+prompt_arguments(struct call *call)
+{
+	fixture_user_text(call, "Prompt with arguments: arg1='%s', arg2='%s'",
+	    prompt_argument(call, "arg1"), prompt_argument(call, "arg2"));
 }
 
 static void

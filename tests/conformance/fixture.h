@@ -26,6 +26,9 @@ extern const size_t fixture_input_tools_n;
 
 /* Members of the result as they are: "\"content\":[...]".  Returns 0. */
 int fixture_raw(struct call *call, const char *members);
+/* `messages` of one text, which the user says. */
+void fixture_user_text(struct call *call, const char *fmt, ...)
+    SBX_PRINTF(2, 3);
 /* `content` of one text. */
 int fixture_text(struct call *call, const char *fmt, ...) SBX_PRINTF(2, 3);
 void fixture_sleep(unsigned ms);

@@ -256,21 +256,12 @@ fixture_ask_prompt(struct call *call)
 	struct json_object *answer = call_ask(call, "user_context", ELICIT,
 	    FORM("What context should the prompt use?",
 	    FIELD("context", "string"), "\"context\""));
-	struct result *r = call->res;
 	const char *context;
 
 	if (answer == NULL)
 		return (0);
 	context = filled(answer, "context");
-	result_open(r, "messages", '[');
-	result_open(r, NULL, '{');
-	result_str(r, "role", "user");
-	result_open(r, "content", '{');
-	result_str(r, "type", "text");
-	result_printf(r, "text", "Use this context: %s",
+	fixture_user_text(call, "Use this context: %s",
 	    context == NULL ? "none" : context);
-	result_close(r, '}');
-	result_close(r, '}');
-	result_close(r, ']');
 	return (0);
 }

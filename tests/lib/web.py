@@ -148,6 +148,16 @@ class Http:
         return self.tool(tool, **arguments)["result"]["structuredContent"]
 
 
+def two(d, *versions):
+    """clients of alice and bob, initialized"""
+    tokens = [d.sbx("token", "add", n).stdout.strip()
+              for n in ("alice", "bob")]
+    clients = [Http(d, t) for t in tokens]
+    for c, version in zip(clients, versions or ("2025-11-25",) * 2):
+        c.initialize(version)
+    return clients
+
+
 def events(text):
     """[(id, data)] of a stream that has ended, comments left out."""
     out = []

@@ -145,6 +145,20 @@ class Web:
             "clientInfo": {"name": "t", "version": "1"}}}
         return self.ask(token, "POST", body=body)[1]["mcp-session-id"]
 
+    def pair(self, token):
+        """of 2024-11-05, initialized as 2025-03-26: its stream, a connection
+        for messages, and their path"""
+        pair, post = Wire(self, token), Wire(self, token)
+        pair.send("GET", "/sse")
+        pair.head()
+        path = pair.until(b"\n\n").decode().split("data: ")[1].strip()
+        post.send("POST", path, {
+            "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+                "protocolVersion": "2025-03-26", "capabilities": {},
+                "clientInfo": {"name": "t", "version": "1"}}})
+        t.ok(post.answer()[0] == 202, "the pair: a message is taken")
+        return pair, post, path
+
     def ping(self, token, session):
         return self.ask(token, "POST", session=session, body={
             "jsonrpc": "2.0", "id": 1, "method": "ping"})[0]
@@ -193,18 +207,8 @@ def test_streams():
 def test_pair():
     """the pair's session is no session of /mcp"""
     w = Web()
-    pair = Wire(w, "a")
-    pair.send("GET", "/sse")
-    pair.head()
-    path = pair.until(b"\n\n").decode().split("data: ")[1].strip()
+    pair, post, path = w.pair("a")
     sid = path.split("=")[1]
-    post = Wire(w, "a")
-    post.send("POST", path, {"jsonrpc": "2.0", "id": 0,
-                             "method": "initialize", "params": {
-                                 "protocolVersion": "2025-03-26",
-                                 "capabilities": {}, "clientInfo": {
-                                     "name": "t", "version": "1"}}})
-    t.ok(post.answer()[0] == 202, "the pair: a message is taken")
     post.send("POST", path, [tool(1), tool(2)])
     post.answer()
     calls = [w.f.call()["call"] for _ in range(2)]
@@ -244,17 +248,7 @@ def test_listen():
 def test_lag():
     """calls and cancels faster than the monitor reads them"""
     w = Web()
-    pair = Wire(w, "a")
-    pair.send("GET", "/sse")
-    pair.head()
-    path = pair.until(b"\n\n").decode().split("data: ")[1].strip()
-    post = Wire(w, "a")
-    post.send("POST", path, {"jsonrpc": "2.0", "id": 0,
-                             "method": "initialize", "params": {
-                                 "protocolVersion": "2025-03-26",
-                                 "capabilities": {}, "clientInfo": {
-                                     "name": "t", "version": "1"}}})
-    post.answer()
+    pair, post, path = w.pair("a")      # held, or its session ends
     batch = []
     for i in range(32):
         batch += [tool(i), {"jsonrpc": "2.0",

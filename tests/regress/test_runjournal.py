@@ -8,7 +8,7 @@ import time
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
 import mcp  # noqa: E402
-from web import Daemon, Http  # noqa: E402
+from web import Daemon, two  # noqa: E402
 
 tap = mcp.Tap()
 ok = tap.ok
@@ -128,12 +128,7 @@ def test_stdio():
 def test_two():
     d = Daemon()
     try:
-        tokens = [d.sbx("token", "add", n).stdout.strip()
-                  for n in ("alice", "bob")]
-        time.sleep(1.1)  # a file that changed is looked at once a second
-        alice, bob = (Http(d, t) for t in tokens)
-        alice.initialize()
-        bob.initialize()
+        alice, bob = two(d)
         box = alice.result("sandbox_initialize", image="host")["container_id"]
         run = alice.result("sandbox_exec", container_id=box,
                            argv=["echo", "of alice"])["run_id"]

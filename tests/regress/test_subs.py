@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
 import mcp  # noqa: E402
-from web import BOTH, Daemon, Http, META, MODERN  # noqa: E402
+from web import BOTH, Daemon, Http, META, MODERN, two  # noqa: E402
 
 tap = mcp.Tap()
 ok = tap.ok
@@ -251,12 +251,7 @@ class Events:
 def test_http():
     d = Daemon()
     try:
-        tokens = [d.sbx("token", "add", n).stdout.strip()
-                  for n in ("alice", "bob")]
-        time.sleep(1.1)  # a file that changed is looked at once a second
-        alice, bob = (Http(d, t) for t in tokens)
-        alice.initialize()
-        bob.initialize("2024-11-05")
+        alice, bob = two(d, "2025-11-25", "2024-11-05")
         cid = alice.result("sandbox_initialize", image="host")["container_id"]
         run = alice.result("sandbox_exec_background", container_id=cid,
                            commands=[waiting("c")])["job_id"]
@@ -268,18 +263,18 @@ def test_http():
         ok(a["error"]["code"] == -32002 and a["error"] == b["error"],
            "another's run is as one that is not there", a)
         streams = {
-            "alice": Events(d, tokens[0], "GET",
+            "alice": Events(d, alice.token, "GET",
                             Mcp_Session_Id=alice.session),
-            "bob": Events(d, tokens[1], "GET", Mcp_Session_Id=bob.session)}
+            "bob": Events(d, bob.token, "GET", Mcp_Session_Id=bob.session)}
         body = {"jsonrpc": "2.0", "id": "L", "method": "subscriptions/listen",
                 "params": {"_meta": META, "notifications": {
                     "resourceSubscriptions": [uri]}}}
         modern = {"MCP_Protocol_Version": MODERN,
                   "Mcp_Method": "subscriptions/listen"}
-        for who, token in zip(("a", "b"), tokens):
+        for who, token in (("a", alice.token), ("b", bob.token)):
             streams["listen " + who] = Events(d, token, "POST", body,
                                               **modern)
-        gone = Events(d, tokens[0], "POST", dict(body, id="gone"), **modern)
+        gone = Events(d, alice.token, "POST", dict(body, id="gone"), **modern)
         m = gone.next()
         ok(m["method"] == ACK, "a listening request over HTTP", m)
         gone.close()
@@ -313,7 +308,7 @@ def test_http():
         alice.result("sandbox_exec", container_id=cid,
                      commands=["touch /tmp/f; sleep 1"])
         for want in ({"uri": uri_of(short)}, None):
-            later = Events(d, tokens[0], "GET", Mcp_Session_Id=alice.session)
+            later = Events(d, alice.token, "GET", Mcp_Session_Id=alice.session)
             m = later.next(5 if want else 1)
             ok((m and m["params"]) == want, "what nobody could hear is told "
                "when a stream is opened, once", m)
@@ -322,7 +317,7 @@ def test_http():
         ok(alice.ask("DELETE")[0] == 204, "a session ends")
         alice.session = None
         alice.initialize()
-        again = Events(d, tokens[0], "GET", Mcp_Session_Id=alice.session)
+        again = Events(d, alice.token, "GET", Mcp_Session_Id=alice.session)
         alice.result("sandbox_exec", container_id=cid,
                      commands=["touch /tmp/d"])
         ok(again.next(1.5) is None, "and its subscriptions with it")
