@@ -245,6 +245,39 @@ def test_listen():
     w.end()
 
 
+def test_whose():
+    """what the monitor says of a run reaches the handle that it names"""
+    w = Web()
+    uri = "sbx://run/0123456789abcdef/stdout"
+    listens = {}
+    for token in "ab":
+        c = listens[token] = Wire(w, token)
+        w.modern(c, "subscriptions/listen", notifications={
+            "resourceSubscriptions": [uri]})
+        w.f.result(w.f.call()["call"], {"granted": [
+            {"uri": uri, "watch": "0123456789abcdef"}]})
+        c.head()
+        t.ok(uri.encode() in c.until(b"acknowledged") + c.until(b"\n\n"),
+             token + ": listens")
+    for principal, run in (("c", "0123456789abcdef"),
+                           ("a", "fedcba9876543210")):
+        w.f.mon.send("RUN_CHANGED", principal=ord(principal), run=run)
+    m = w.f.mon.recv(want="RUN_UNWATCH")
+    t.ok(m["principal"] == ord("a") and m["run"] == "fedcba9876543210",
+         "of what nobody wants to know the monitor is told so", m)
+    for c in listens.values():
+        c.s.settimeout(0.3)
+    w.f.mon.send("RUN_CHANGED", principal=ord("a"), run="0123456789abcdef")
+    t.ok(listens["a"].until(b"resources/updated"), "its own is told")
+    told = b""
+    try:
+        told = listens["b"].recv()
+    except TimeoutError:
+        pass
+    t.ok(b"updated" not in listens["b"].buf + told, "another's is not", told)
+    w.end()
+
+
 def test_lag():
     """calls and cancels faster than the monitor reads them"""
     w = Web()

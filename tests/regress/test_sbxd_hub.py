@@ -473,6 +473,33 @@ def test_ended_by_itself():
         ok(h.run(w, box)["code"] == "not_found", "the sandbox is not")
 
 
+def test_watched():
+    """a run's changes are told by the handles of its principal alone"""
+    with hub() as h:
+        a, b = client(h), client(h, 1002)
+        box = ready_box(h, a)
+        w, v = h.begin(a), h.begin(b)
+        run = h.run(w, box)["run"]
+        front = h.peers["front"]
+        ok(h.ask(v, "RUN_WATCH", run=run).name == "WORK_REFUSED",
+           "another's run cannot be watched")
+        ok(h.ask(w, "RUN_WATCH", run=run).name == "RUN_STATE",
+           "its own can")
+        front.send("RUN_UNWATCH", principal=b, run=run)
+        front.send("RUN_UNWATCH", principal=12345, run=run)
+        h.wait(lambda: h.named("RUN_CHANGED"), 6)
+        told = [(m["principal"], m["ended"]) for m in h.named("RUN_CHANGED")]
+        ok(told == [(a, 0)], "its growth is told, whatever others say", told)
+        front.send("RUN_UNWATCH", principal=a, run=run)
+        h.output = b"more than before"
+        h.settle(2.6)
+        ok(len(h.named("RUN_CHANGED")) == 1, "until it says so itself")
+        h.peers["engine"].send("ENGINE_EXITED", run=run, status=0, why=0)
+        h.wait(lambda: h.named("RUN_CHANGED")[1:])
+        told = [(m["principal"], m["ended"]) for m in h.named("RUN_CHANGED")]
+        ok(told[1:] == [(a, 1)], "its end is told", told)
+
+
 def test_throwaway():
     with hub() as h:
         a = client(h)
