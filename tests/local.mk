@@ -15,5 +15,33 @@ TESTS += tests/regress/check_messages.py
 EXTRA_DIST += tests/regress/check_messages.py
 tests/regress/check_messages.log: \
 	$(filter-out tests/regress/check_messages.log,$(TEST_LOGS))
+# Lists of TESTS for contrib/check.  TESTS_ALONE use up what a user or the machine
+# has (processes, watches, memory, descriptors) or tell how long things take: one
+# at a time, with nothing beside them.  All others may run beside each other.
+R = tests/regress/
+TESTS_ALONE = tests/guarantees/test_drills.py $(R)test_doctor.py \
+	$(R)test_engine_sandbox.py $(R)test_limits.py $(R)test_load.py \
+	$(R)test_snapshot_engine.py test_privs
+TESTS_TOGETHER = $(filter-out $(TESTS_ALONE) $(R)check_messages.py,$(TESTS))
+# what is not the same for somebody who is not root; those that play such a user
+# themselves when root runs them are not here
+TESTS_USER = $(filter-out tests/guarantees/test_drills.py,$(GUARANTEES)) \
+	$(R)test_cli.py $(R)test_copyin.py $(R)test_engine.py $(R)test_http.py \
+	$(R)test_images_engine.py $(R)test_limits.py $(R)test_reap.py \
+	$(R)test_sbxd_hub.py $(R)test_sbxd_suite.py $(R)test_shell.py \
+	$(R)test_snapshot.py $(R)test_users.py $(R)test_worker.py \
+	test_broker test_privs test_proxy test_starter
+# with sanitizers: not what is the kernel's work, or other programs'
+TESTS_SANITIZED = $(filter-out $(TESTS_ALONE) $(INTEROP_TESTS) $(R)test_image_% \
+	$(R)test_images_build.py $(SBX_LINTS),$(TESTS))
+list-together:
+	@echo $(TESTS_TOGETHER)
+list-alone:
+	@echo $(TESTS_ALONE)
+list-user:
+	@echo $(TESTS_USER)
+list-sanitized:
+	@echo $(TESTS_SANITIZED)
+
 clean-local:
 	rm -rf mcp-record

@@ -6,6 +6,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
+os.environ.pop("SBX_MCP_RECORD", None)  # what it makes of answers is its own
 import mcp  # noqa: E402
 import node  # noqa: E402
 import web  # noqa: E402
