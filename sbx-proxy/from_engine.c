@@ -24,8 +24,28 @@ on_proxy_listener(struct sbx_peer *p, struct sbx_in *in)
 	return (sbx_send_proxy_listener_state(p, in->hdr.id, &m, NULL));
 }
 
+/* Unread until it is used: it was ours, kept by the engine meanwhile. */
+static int
+on_proxy_kept(struct sbx_peer *p, struct sbx_in *in)
+{
+	listener_kept(sbx_peer_ctx(p), in->m.proxy_kept.container,
+	    sbx_steal_fd(&in->fds[0]));
+	return (0);
+}
+
+static int
+on_proxy_trusted(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct sbx_proxy_trusted *q = &in->m.proxy_trusted;
+
+	listener_trusted(sbx_peer_ctx(p), q->container, q->error, q->reason);
+	return (0);
+}
+
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_PROXY_LISTENER] = { SBX_ST_ANY, 0, on_proxy_listener },
+	[SBX_MSG_PROXY_KEPT] = { SBX_ST_ANY, 0, on_proxy_kept },
+	[SBX_MSG_PROXY_TRUSTED] = { SBX_ST_ANY, 0, on_proxy_trusted },
 };
 const struct sbx_dispatch_table proxy_from_engine = {
 	SBX_PROC_PROXY, SBX_PROC_ENGINE, rows,

@@ -78,12 +78,14 @@ check_socket(int fd)
 	return (NULL);
 }
 
-static struct listener *
+struct listener *
 listener_find(struct proxy *x, const char *container)
 {
-	for (size_t i = 0; i < x->nlisteners; i++)
-		if (strcmp(x->listeners[i].container, container) == 0)
-			return (&x->listeners[i]);
+	struct listener *l;
+
+	LIST_FOREACH(l, &x->listeners, link)
+		if (strcmp(l->container, container) == 0)
+			return (l);
 	return (NULL);
 }
 
@@ -101,12 +103,14 @@ was_closed(const struct proxy *x, const char *container)
 static const char *
 check_netns(const struct proxy *x, uint64_t netns)
 {
+	const struct listener *l;
+
 	if (netns == 0)
 		return (NULL);
 	if (netns == x->own_netns)
 		return ("it is in the proxy's own network namespace");
-	for (size_t i = 0; i < x->nlisteners; i++)
-		if (x->listeners[i].netns == netns)
+	LIST_FOREACH(l, &x->listeners, link)
+		if (l->netns == netns)
 			return ("another sandbox's is in its network namespace");
 	return (NULL);
 }
@@ -115,7 +119,9 @@ static void
 listener_remove(struct proxy *x, struct listener *l)
 {
 	sbx_close(&l->fd);
-	*l = x->listeners[--x->nlisteners];	/* their order means nothing */
+	LIST_REMOVE(l, link);
+	x->nlisteners--;
+	free(l);
 }
 
 int
@@ -150,8 +156,13 @@ listener_add(struct proxy *x, const char *container, int fd,
 	if (x->nlisteners == SBX_MAX_SANDBOXES)
 		return (ENFILE);
 	*ret_reason = "";
-	l = &x->listeners[x->nlisteners++];
-	*l = (struct listener){ .fd = sbx_steal_fd(&owned), .netns = netns };
+	l = sbx_xcalloc(1, sizeof(*l));
+	l->x = x;
+	l->fd = sbx_steal_fd(&owned);
+	l->netns = netns;
+	LIST_INIT(&l->conns);
+	LIST_INSERT_HEAD(&x->listeners, l, link);
+	x->nlisteners++;
 	/* Its length was checked above. */
 	(void)sbx_strlcpy(l->container, container, sizeof(l->container));
 	return (0);
@@ -174,6 +185,63 @@ listener_close(struct proxy *x, const char *container)
 void
 listener_close_all(struct proxy *x)
 {
-	while (x->nlisteners > 0)
-		sbx_close(&x->listeners[--x->nlisteners].fd);
+	struct listener *l;
+
+	while ((l = LIST_FIRST(&x->listeners)) != NULL)
+		listener_remove(x, l);
+}
+
+void
+listener_open(struct proxy *x, const char *container, const char *principal)
+{
+	(void)principal;
+	(void)sbx_send_proxy_opened(x->monitor, 0, &(struct sbx_proxy_opened){
+	    .container = container, .error = ENOSYS, .reason = "not yet" },
+	    NULL);
+}
+
+void
+listener_kept(struct proxy *x, const char *container, int fd)
+{
+	(void)x;
+	(void)container;
+	sbx_close(&fd);
+}
+
+void
+listener_trusted(struct proxy *x, const char *container, int error,
+    const char *reason)
+{
+	(void)x;
+	(void)container;
+	(void)error;
+	(void)reason;
+}
+
+void
+listener_recheck(struct proxy *x)
+{
+	(void)x;
+}
+
+bool
+conn_add(struct conn *c, struct listener *l,
+    void (*end)(struct conn *c, const char *why))
+{
+	if (l->nconns >= SBX_PROXY_CONNS || l->x->nconns >= SBX_PROXY_CONNS_ALL)
+		return (false);
+	c->l = l;
+	c->end = end;
+	LIST_INSERT_HEAD(&l->conns, c, link);
+	l->nconns++;
+	l->x->nconns++;
+	return (true);
+}
+
+void
+conn_remove(struct conn *c)
+{
+	LIST_REMOVE(c, link);
+	c->l->nconns--;
+	c->l->x->nconns--;
 }

@@ -1,7 +1,24 @@
 # sbx-proxy
+
+# what egress is decided by: no I/O, also for `sbx explain` and the monitor
+noinst_LIBRARIES += libsbxegress.a
+libsbxegress_a_SOURCES = sbx-proxy/addr.c sbx-proxy/addr.h sbx-proxy/gate.c \
+	sbx-proxy/gate.h sbx-proxy/hello.c sbx-proxy/hello.h sbx-proxy/host.c \
+	sbx-proxy/host.h sbx-proxy/policy.c sbx-proxy/policy.h \
+	sbx-proxy/push.c sbx-proxy/push.h
+
 pkglibexec_PROGRAMS += sbx-proxy
 sbx_proxy_SOURCES = sbx-proxy/main.c sbx-proxy/proxy.h sbx-proxy/listener.c \
-	sbx-proxy/from_monitor.c sbx-proxy/from_engine.c
-sbx_proxy_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS)
-sbx_proxy_LDADD = libsbxev.a $(SBX_PRIVS_LIBS) $(EVENT_LIBS)
+	sbx-proxy/from_monitor.c sbx-proxy/from_engine.c \
+	sbx-proxy/from_journald.c \
+	sbx-proxy/ca.c sbx-proxy/ca.h \
+	sbx-proxy/client.c \
+	sbx-proxy/dial.c sbx-proxy/dial.h \
+	sbx-proxy/grant.c sbx-proxy/grant.h \
+	sbx-proxy/http.c sbx-proxy/http.h \
+	sbx-proxy/record.c sbx-proxy/record.h \
+	sbx-proxy/tunnel.c sbx-proxy/tunnel.h
+sbx_proxy_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(TLS_CFLAGS)
+sbx_proxy_LDADD = libsbxegress.a libsbxev.a $(SBX_PRIVS_LIBS) $(TLS_LIBS) \
+	$(EVENT_LIBS)
 dist_man_MANS += sbx-proxy/sbx-proxy.8

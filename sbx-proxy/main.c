@@ -72,6 +72,25 @@ proxy_add_engine(struct proxy *x, int fd)
 	return (0);
 }
 
+static void
+on_journald_end(struct sbx_peer *p, int error)
+{
+	struct proxy *x = sbx_peer_ctx(p);
+
+	if (error != SBX_E_CLOSED)
+		log_err("channel of journald ended: %s", sbx_error_name(error));
+	x->journald = NULL;
+}
+
+int
+proxy_add_journald(struct proxy *x, int fd)
+{
+	sbx_peer_free(x->journald);
+	x->journald = sbx_peer_new(x->base, fd, &proxy_from_journald, x,
+	    on_journald_end);
+	return (0);
+}
+
 /* The loop's objects, and the cage around them.  fd: owned. */
 static int
 prepare(struct proxy *x, int fd, bool trap, struct sbx_err *err)
@@ -82,6 +101,7 @@ prepare(struct proxy *x, int fd, bool trap, struct sbx_err *err)
 
 	if ((x->base = sbx_loop_new()) == NULL)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
+	LIST_INIT(&x->listeners);
 	listener_init(x);
 	r = sbx_privs_enter(SBX_PROC_PROXY, &args, &features, err);
 	if (r < 0)
@@ -99,6 +119,7 @@ finish(struct proxy *x)
 	if (x->monitor != NULL)
 		(void)sbx_peer_flush(x->monitor, 200); /* or it is gone */
 	sbx_peer_free(x->engine);
+	sbx_peer_free(x->journald);
 	sbx_peer_free(x->monitor);
 	listener_close_all(x);
 	event_base_free(x->base);
@@ -109,7 +130,8 @@ int
 main(int argc, char **argv)
 {
 	static const struct sbx_dispatch_table *const tables[] = {
-		&proxy_from_monitor, &proxy_from_engine, NULL,
+		&proxy_from_monitor, &proxy_from_engine,
+		&proxy_from_journald, NULL,
 	};
 	static const struct sbx_program how = {
 		.name = "sbx-proxy", .list = &start_list, .tables = tables,

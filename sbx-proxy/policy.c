@@ -2,6 +2,8 @@
 
 #include "common/base/log.h"
 
+#include <netinet/in.h>
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -120,7 +122,100 @@ void
 policy_clear(struct policy *p)
 {
 	free(p->rules);
+	free(p->pins);
 	memset(p, 0, sizeof(*p));
+}
+
+/* "HOST:PORT ADDRESS:PORT" */
+static int
+add_pin(struct policy *p, const char *value, struct sbx_err *err)
+{
+	size_t n = strcspn(value, " ");
+	const char *to = value + n + strspn(value + n, " ");
+	struct policy_pin pin = { 0 };
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&pin.addr;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&pin.addr;
+	struct host addr;
+	uint16_t port;
+
+	if (host_port_read((struct sbx_text){ value, n }, 0, &pin.host,
+	    &pin.port) != 0 ||
+	    host_port_read((struct sbx_text){ to, strlen(to) }, 0, &addr,
+	    &port) != 0 || addr.kind == HOST_NAME)
+		return (sbx_err_set(err, SBX_E_SYNTAX, "\"%s\" is not HOST:PORT "
+		    "ADDRESS:PORT", value));
+	if (p->npins == POLICY_PINS)
+		return (sbx_err_set(err, SBX_E_LIMIT, "more than %u pinned "
+		    "names", POLICY_PINS));
+	if (addr.kind == HOST_V4) {
+		pin.len = sizeof(*v4);
+		v4->sin_family = AF_INET;
+		v4->sin_port = htons(port);
+		(void)inet_pton(AF_INET, addr.text, &v4->sin_addr);
+	} else {
+		pin.len = sizeof(*v6);
+		v6->sin6_family = AF_INET6;
+		v6->sin6_port = htons(port);
+		(void)inet_pton(AF_INET6, addr.text, &v6->sin6_addr);
+	}
+	p->pins = sbx_xreallocarray(p->pins, p->npins + 1, sizeof(pin));
+	p->pins[p->npins++] = pin;
+	return (0);
+}
+
+static int
+load_entry(struct policy *p, const char *entry, bool any, struct sbx_err *err)
+{
+	static const struct {
+		const char *keyword;
+		enum policy_how how;
+	} words[] = {
+		{ "allow_host ", POLICY_TUNNEL },
+		{ "intercept_host ", POLICY_INTERCEPT },
+		{ "grant_host ", POLICY_GIT },
+	};
+	size_t i, n;
+
+	if (strncmp(entry, "resolve ", 8) == 0)
+		return (add_pin(p, entry + 8, err));
+	for (i = 0; i < SBX_NELEM(words); i++) {
+		n = strlen(words[i].keyword);
+		if (strncmp(entry, words[i].keyword, n) == 0)
+			return (policy_add(p, entry + n, words[i].how, any,
+			    err));
+	}
+	return (sbx_err_set(err, SBX_E_SYNTAX, "\"%s\" is no keyword of "
+	    "egress", entry));
+}
+
+int
+policy_load(struct policy *p, const struct sbx_strs *entries, bool any,
+    uint64_t out_bytes, struct sbx_err *err)
+{
+	const char *s = NULL;
+	int r;
+
+	policy_init(p);
+	p->out_bytes = out_bytes;
+	while ((s = sbx_strs_next(entries, s)) != NULL)
+		if ((r = load_entry(p, s, any, err)) != 0) {
+			policy_clear(p);
+			return (r);
+		}
+	return (0);
+}
+
+const struct policy_pin *
+policy_pin(const struct policy *p, const struct host *host, uint16_t port)
+{
+	size_t i;
+
+	for (i = 0; i < p->npins; i++)
+		if (p->pins[i].port == port &&
+		    p->pins[i].host.kind == host->kind &&
+		    strcmp(p->pins[i].host.text, host->text) == 0)
+			return (&p->pins[i]);
+	return (NULL);
 }
 
 /* Addresses have no domains: only an entry of exactly that one fits. */

@@ -7,9 +7,13 @@
  * into its traffic most strictly decides how it is led.
  */
 
+#include "common/proto/proto.h"
 #include "sbx-proxy/host.h"
 
+#include <sys/socket.h>
+
 #define POLICY_MAX 1024u	/* entries, the built-in ones included */
+#define POLICY_PINS 256u
 
 enum policy_scheme { POLICY_HTTP = 1, POLICY_HTTPS = 2 };
 
@@ -19,6 +23,7 @@ enum policy_how {
 				 * hello */
 	POLICY_INTERCEPT,	/* TLS ends in the proxy */
 	POLICY_REGISTRY,	/* the same, and GET and HEAD only */
+	POLICY_GIT,		/* the same, git's paths only; pushes by grant */
 	POLICY_GITHUB,		/* the same, and judged by gate.h */
 	POLICY_HOW_MAX
 };
@@ -32,9 +37,19 @@ struct policy_rule {
 	enum policy_how how;
 	bool builtin;
 };
+/* A name and port that stand for one address, without DNS. */
+struct policy_pin {
+	struct host host;
+	uint16_t port;
+	struct sockaddr_storage addr;
+	socklen_t len;
+};
 struct policy {
 	struct policy_rule *rules;	/* owned */
 	size_t n;
+	struct policy_pin *pins;	/* owned */
+	size_t npins;
+	uint64_t out_bytes;	/* that a sandbox may send to a tunnelled host */
 };
 
 /* What is built in. */
@@ -44,6 +59,14 @@ void policy_clear(struct policy *p);
  * err set. */
 int policy_add(struct policy *p, const char *entry, enum policy_how how,
     bool any, struct sbx_err *err);
+/* What is built in and, of sbx.conf(5), "allow_host V", "intercept_host V",
+ * "grant_host V" and "resolve HOST:PORT ADDRESS:PORT".  On error *p is empty.
+ * 0; SBX_E_SYNTAX, SBX_E_LIMIT with err set. */
+int policy_load(struct policy *p, const struct sbx_strs *entries, bool any,
+    uint64_t out_bytes, struct sbx_err *err);
+/* NULL: there is none. */
+const struct policy_pin *policy_pin(const struct policy *p,
+    const struct host *host, uint16_t port);
 
 struct verdict {
 	bool allowed;

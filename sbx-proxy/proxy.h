@@ -1,28 +1,61 @@
 #ifndef SBX_PROXY_PROXY_H
 #define SBX_PROXY_PROXY_H
 
+/*
+ * What the proxy holds: one struct, passed down.  Which sandbox speaks is
+ * known by the listening socket that it came to, and by nothing that it sends.
+ */
+
 #include "common/base/limits.h"
 #include "common/proto/peer.h"
+#include "sbx-proxy/policy.h"
 
+#include <sys/queue.h>
 
-/* The egress socket of one sandbox: bound inside it, not listening. */
+struct ca;
+struct conn;
+struct denials;
+struct event;
+struct evdns_base;
+struct roots;
+
+/* One sandbox.  Listens when it has a socket, was opened, and has in it what
+ * its clients need to trust us. */
 struct listener {
+	LIST_ENTRY(listener) link;
+	struct proxy *x;
 	char container[SBX_CONTAINER_HEX + 1];
-	int fd;			/* owned */
+	char principal[65];
+	int fd;			/* owned; bound inside it; -1: not come yet */
 	uint64_t netns;		/* the kernel's cookie of its namespace, or 0 */
+	bool open;		/* PROXY_OPEN came */
+	bool trusted;		/* PROXY_TRUSTED came */
+	struct event *accept;	/* owned; NULL: it refuses */
+	struct ca *ca;		/* owned; NULL: none yet */
+	struct denials *denials; /* owned */
+	LIST_HEAD(, conn) conns;
+	unsigned nconns;
+	/* bytes sent to tunnelled hosts; the last slot counts for the rest */
+	struct { struct host host; uint64_t bytes; } out[SBX_PROXY_BUDGETS];
 };
+LIST_HEAD(listener_list, listener);
 
 struct proxy {
 	struct event_base *base;	/* owned */
 	struct sbx_peer *monitor;	/* owned; NULL: its channel ended */
 	struct sbx_peer *engine;	/* owned; NULL until introduced */
-	struct listener listeners[SBX_MAX_SANDBOXES];
+	struct sbx_peer *journald;	/* owned; NULL until introduced */
+	struct listener_list listeners;
 	size_t nlisteners;
 	/* A close can overtake the listener that it is for, since they come on
 	 * different channels. */
 	char closed[SBX_PROXY_CLOSED][SBX_CONTAINER_HEX + 1];
 	unsigned closed_next;
 	uint64_t own_netns;		/* cookie, 0 where unknown */
+	struct policy policy;
+	struct evdns_base *dns;		/* owned; NULL: no resolver */
+	struct roots *roots;		/* owned; NULL: there are none */
+	unsigned nconns;
 	int exit_code;		/* of main(): 0, or 3 on a violation */
 };
 
@@ -36,15 +69,54 @@ void listener_init(struct proxy *x);
  */
 int listener_add(struct proxy *x, const char *container, int fd,
     const char **ret_reason);
-/* Close it, if held; refuse it if it comes later. */
+/* NULL: there is none. */
+struct listener *listener_find(struct proxy *x, const char *container);
+/* PROXY_OPEN: make its authority unless one was kept, hand it to the engine,
+ * listen when all is there.  Answers with PROXY_OPENED, now or later. */
+void listener_open(struct proxy *x, const char *container,
+    const char *principal);
+/* Of PROXY_KEPT and PROXY_TRUSTED; fd: consumed. */
+void listener_kept(struct proxy *x, const char *container, int fd);
+void listener_trusted(struct proxy *x, const char *container, int error,
+    const char *reason);
+/* Close it and end its connections, if held; refuse it if it comes later. */
 void listener_close(struct proxy *x, const char *container);
 void listener_close_all(struct proxy *x);
+/* The policy has changed: end what it does not allow any more. */
+void listener_recheck(struct proxy *x);
 
-/* A channel to the engine (fd consumed); replaces an older one, whose sockets
- * are closed.  0: on_introduce() returns it. */
+/* --- connections ------------------------------------------------------------ */
+
+/* A client's connection, in whatever is made of it (client.c, tunnel.c,
+ * http.c); the first member of that. */
+struct conn {
+	LIST_ENTRY(conn) link;
+	struct listener *l;
+	/* Free all of it, conn_remove() included; why: for the record. */
+	void (*end)(struct conn *c, const char *why);
+	bool led;		/* the rest says where to */
+	enum policy_scheme scheme;
+	enum policy_how how;
+	struct host host;
+	uint16_t port;
+};
+/* Counted, and ended with its listener.  False: SBX_PROXY_CONNS of this
+ * sandbox or SBX_PROXY_CONNS_ALL are there; c is not added. */
+bool conn_add(struct conn *c, struct listener *l,
+    void (*end)(struct conn *c, const char *why));
+void conn_remove(struct conn *c);
+/* A client that was accepted (client.c); fd: consumed. */
+void client_start(struct listener *l, int fd);
+
+/* --- channels ---------------------------------------------------------------- */
+
+/* A channel to the engine or the journal (fd consumed); replaces an older one,
+ * whose sockets are closed.  0: on_introduce() returns it. */
 int proxy_add_engine(struct proxy *x, int fd);
+int proxy_add_journald(struct proxy *x, int fd);
 
 extern const struct sbx_dispatch_table proxy_from_monitor;
 extern const struct sbx_dispatch_table proxy_from_engine;
+extern const struct sbx_dispatch_table proxy_from_journald;
 
 #endif

@@ -94,6 +94,15 @@ enum sbx_snap_method {
 	SBX_SNAP_REFLINK,	/* copied, sharing its blocks */
 	SBX_SNAP_COPY, SBX_SNAP_MAX
 };
+/* What one exchange is granted for, beyond what the policy allows. */
+enum sbx_grant_op { SBX_GRANT_FETCH, SBX_GRANT_PUSH, SBX_GRANT_API,
+	SBX_GRANT_OP_MAX };
+enum sbx_grant_phase {
+	SBX_GRANT_OPEN,		/* taken */
+	SBX_GRANT_REFUSED,	/* not taken */
+	SBX_GRANT_USED,		/* once more; uses: what is left */
+	SBX_GRANT_EXPIRED, SBX_GRANT_REVOKED, SBX_GRANT_PHASE_MAX
+};
 enum sbx_match { SBX_MATCH_ALL, SBX_MATCH_NAME, SBX_MATCH_ID, SBX_MATCH_MAX };
 enum sbx_run_phase {
 	SBX_RUN_STARTING, SBX_RUN_RUNNING, SBX_RUN_ENDED, SBX_RUN_MAX

@@ -1,6 +1,8 @@
 /* What the proxy says of a socket it was handed. */
 #include "sbxd/engine/engine.h"
 
+#include <errno.h>
+
 /*
  * Refused: what the sandbox's init passed out is not the socket that it should
  * be, and init is the only one who could do that.
@@ -18,9 +20,21 @@ on_proxy_listener_state(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Files for the sandbox's clients, and what the next proxy needs. */
+static int
+on_proxy_trust(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct sbx_proxy_trusted m = {
+		.container = in->m.proxy_trust.container, .error = ENOSYS,
+		.reason = "not yet" };
+
+	return (sbx_send_proxy_trusted(p, in->hdr.id, &m, NULL));
+}
+
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_PROXY_LISTENER_STATE] = { SBX_ST_ANY, 0,
 		on_proxy_listener_state },
+	[SBX_MSG_PROXY_TRUST] = { SBX_ST_ANY, 0, on_proxy_trust },
 };
 const struct sbx_dispatch_table engine_from_proxy = { SBX_PROC_ENGINE,
 	SBX_PROC_PROXY, rows };

@@ -2,10 +2,28 @@
 
 /* The proxy: so far it only says that it lives; its verdicts go to journald. */
 
+static int
+on_proxy_opened(struct sbx_peer *p, struct sbx_in *in)
+{
+	(void)p;
+	(void)in;
+	return (0);
+}
+
+static int
+on_grant_state(struct sbx_peer *p, struct sbx_in *in)
+{
+	(void)p;
+	(void)in;
+	return (0);
+}
+
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_HELLO] = { SBX_ST(ST_NEW), SBX_D_ONCE, component_hello },
 	[SBX_MSG_LOG] = { SBX_ST_ANY, 0, component_log },
 	[SBX_MSG_PONG] = { SBX_ST(ST_READY), 0, component_pong },
+	[SBX_MSG_PROXY_OPENED] = { SBX_ST(ST_READY), 0, on_proxy_opened },
+	[SBX_MSG_GRANT_STATE] = { SBX_ST(ST_READY), 0, on_grant_state },
 };
 const struct sbx_dispatch_table monitor_from_proxy = {
 	SBX_PROC_MONITOR, SBX_PROC_PROXY, rows };

@@ -10,6 +10,7 @@ static const struct {
 } pairs[] = {
 	{ SBX_PROC_ENGINE, SBX_PROC_RECORDER },	/* RUN_OPEN, RUN_CLOSED */
 	{ SBX_PROC_ENGINE, SBX_PROC_PROXY },	/* PROXY_LISTENER */
+	{ SBX_PROC_PROXY, SBX_PROC_JOURNALD },	/* JOURNAL_APPEND */
 };
 
 static int

@@ -74,10 +74,6 @@ test_http_LDADD = libsbx.a
 # what the egress proxy decides by
 check_PROGRAMS += test_egress
 TESTS += test_egress
-test_egress_SOURCES = tests/unit/test_egress.c tests/tap.h \
-	sbx-proxy/addr.c sbx-proxy/addr.h sbx-proxy/gate.c sbx-proxy/gate.h \
-	sbx-proxy/hello.c sbx-proxy/hello.h sbx-proxy/policy.c \
-	sbx-proxy/policy.h \
-	sbx-proxy/host.c sbx-proxy/host.h sbx-proxy/push.c sbx-proxy/push.h
+test_egress_SOURCES = tests/unit/test_egress.c tests/tap.h
 test_egress_CPPFLAGS = $(AM_CPPFLAGS)
-test_egress_LDADD = libsbx.a
+test_egress_LDADD = libsbxegress.a libsbx.a

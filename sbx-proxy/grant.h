@@ -1,0 +1,40 @@
+#ifndef SBX_PROXY_GRANT_H
+#define SBX_PROXY_GRANT_H
+
+/*
+ * What the monitor opened beyond the policy, for one sandbox each, after its
+ * record was durable.  All end with the monitor's channel.
+ */
+
+#include "common/proto/proto.h"
+#include "sbx-proxy/proxy.h"
+#include "sbx-proxy/push.h"
+
+#define GRANT_MAX 256u
+#define GRANT_MAX_SANDBOX 16u
+#define GRANT_LIFE_MAX_MS 3600000u
+
+struct grant {
+	LIST_ENTRY(grant) link;
+	char id[17];
+	struct listener *l;
+	enum sbx_grant_op op;
+	struct host host;
+	char repo[141];
+	struct push_grant push;
+	uint32_t uses;			/* left */
+	uint64_t by_ns;			/* monotonic */
+	struct event *timer;
+};
+
+/* NULL and GRANT_STATE OPEN is sent, or why it is refused. */
+const char *grant_open(struct proxy *x, const struct sbx_grant_open *q);
+void grant_revoke(struct proxy *x, const char *id);
+void grant_sandbox_ended(struct proxy *x, struct listener *l);
+/* The one that fits, NULL: none.  Borrowed until anything else is called. */
+struct grant *grant_find(struct listener *l, enum sbx_grant_op op,
+    const struct host *host, const char *repo);
+/* One use less, before a byte goes upstream. */
+void grant_use(struct grant *g);
+
+#endif
