@@ -16,12 +16,18 @@
 #define CA_LEAVES 64		/* contexts kept, the oldest go first */
 #define CA_DAYS 30		/* of a root, an intermediate and a leaf */
 #define CA_ROOTS_MAX (2u << 20)	/* bytes of the roots, as PEM */
+#define CA_OWN_MAX 8192u	/* of the sandbox's own root, in any form */
+#define CA_NAMES_MAX 49152	/* bytes of an intermediate, which clients have to
+				 * take: they stop at 100 KiB at the latest */
 #define CA_KEPT_MAX 65536u	/* bytes of what the engine keeps */
+
+/* Once, before the cage: what OpenSSL and the C library open files for. */
+void ca_init(void);
 
 /* The roots that upstreams are verified with. */
 struct roots {
 	X509_STORE *store;	/* owned */
-	struct sbx_buf pem;	/* as read */
+	struct sbx_buf pem;	/* written anew: certificates, nothing else */
 	struct sbx_buf jks;	/* entries of a Java key store, without head
 				 * and digest */
 	unsigned n;

@@ -12,6 +12,9 @@ sbx_proxy_SOURCES = sbx-proxy/main.c sbx-proxy/proxy.h sbx-proxy/listener.c \
 	sbx-proxy/from_monitor.c sbx-proxy/from_engine.c \
 	sbx-proxy/from_journald.c \
 	sbx-proxy/ca.c sbx-proxy/ca.h \
+	sbx-proxy/issue.c sbx-proxy/issue.h \
+	sbx-proxy/jks.c sbx-proxy/jks.h \
+	sbx-proxy/roots.c \
 	sbx-proxy/client.c \
 	sbx-proxy/dial.c sbx-proxy/dial.h \
 	sbx-proxy/grant.c sbx-proxy/grant.h \
