@@ -25,8 +25,9 @@ struct dial *dial_start(struct proxy *x, const struct host *h, uint16_t port,
     dial_done done, void *ctx);
 void dial_cancel(struct dial *d);	/* NULL ok */
 
-/* Name servers and search options of resolv.conf(5); searches are not done.
- * text: NUL-terminated.  Replaces what was there; questions under way fail. */
+/* The name servers of resolv.conf(5); searches are not done.
+ * text: NUL-terminated.  Replaces what was there; questions under way go on
+ * with what was there. */
 void dial_resolver(struct proxy *x, const char *text);
 
 #endif

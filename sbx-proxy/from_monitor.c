@@ -1,5 +1,7 @@
 /* What the proxy does on the monitor's word. */
 
+#include "sbx-proxy/ca.h"
+#include "sbx-proxy/dial.h"
 #include "sbx-proxy/grant.h"
 #include "sbx-proxy/proxy.h"
 
@@ -7,6 +9,9 @@
 
 #include <event2/event.h>
 #include <stdio.h>
+#include <unistd.h>
+
+#define RESOLV_MAX 65536u	/* bytes of resolv.conf(5) */
 
 /* The counts are for a human who asks why a sandbox has no way out. */
 static int
@@ -61,11 +66,77 @@ on_proxy_close(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* All of a file, at most max bytes, NUL-terminated.  Never waits: what has no
+ * offsets (a pipe) is refused by pread(2).  0, SBX_E_SYS, SBX_E_LIMIT. */
+static int
+read_file(int fd, size_t max, struct sbx_buf *b, struct sbx_err *err)
+{
+	char chunk[16384];
+	ssize_t n;
+
+	sbx_buf_init(b, max);
+	while ((n = pread(fd, chunk, sizeof(chunk), (off_t)b->len)) > 0)
+		if (sbx_buf_add(b, chunk, (size_t)n) < 0)
+			return (sbx_err_set(err, SBX_E_LIMIT,
+			    "more than %zu bytes", max));
+	if (n < 0)
+		return (sbx_err_sys(err, "read"));
+	return (sbx_buf_str(b, ""));
+}
+
+/* *ret: NULL when there is none. */
+static int
+read_roots(int fd, struct roots **ret, struct sbx_err *err)
+{
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
+	int r = read_file(fd, CA_ROOTS_MAX, &b, err);
+
+	*ret = NULL;
+	if (r < 0 || b.len == 0)
+		return (r);
+	return (roots_read(b.data, b.len, ret, err));
+}
+
+/* All of it, or what was before stays: before the first nothing is allowed. */
+static int
+load_policy(struct proxy *x, const struct sbx_in *in, struct sbx_err *err)
+{
+	const struct sbx_proxy_policy *q = &in->m.proxy_policy;
+	SBX_CLEANUP_BUF struct sbx_buf resolv = { 0 };
+	struct policy policy;
+	struct roots *roots;
+	int r;
+
+	if ((r = read_file(in->fds[1], RESOLV_MAX, &resolv, err)) < 0 ||
+	    (r = policy_load(&policy, &q->entries, q->any_host != 0,
+	    q->out_bytes, err)) < 0)
+		return (r);
+	if ((r = read_roots(in->fds[0], &roots, err)) < 0) {
+		policy_clear(&policy);
+		return (r);
+	}
+	policy_clear(&x->policy);
+	x->policy = policy;
+	roots_free(x->roots);
+	x->roots = roots;
+	dial_resolver(x, resolv.data);
+	return (0);
+}
+
+/* Safe, since it is the monitor's word; what it does not allow any more ends
+ * before anything else is read. */
 static int
 on_proxy_policy(struct sbx_peer *p, struct sbx_in *in)
 {
-	(void)p;
-	(void)in;
+	struct proxy *x = sbx_peer_ctx(p);
+	struct sbx_err err = { 0 };
+
+	if (load_policy(x, in, &err) < 0) {
+		log_err("a policy was not taken, the one before stays: %s",
+		    err.msg);
+		return (0);
+	}
+	listener_recheck(x);
 	return (0);
 }
 
@@ -76,7 +147,7 @@ on_proxy_open(struct sbx_peer *p, struct sbx_in *in)
 
 	if (!sbx_is_hex(in->m.proxy_open.container, SBX_CONTAINER_HEX))
 		return (SBX_E_SYNTAX);
-	listener_open(x, in->m.proxy_open.container,
+	listener_open(x, in->hdr.id, in->m.proxy_open.container,
 	    in->m.proxy_open.principal);
 	return (0);
 }

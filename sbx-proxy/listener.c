@@ -1,6 +1,8 @@
 /* The sandboxes' egress sockets: what is taken, held and closed. */
 
-#include "sbx-proxy/proxy.h"
+#include "sbx-proxy/ca.h"
+#include "sbx-proxy/grant.h"
+#include "sbx-proxy/record.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -116,12 +118,62 @@ check_netns(const struct proxy *x, uint64_t netns)
 }
 
 static void
-listener_remove(struct proxy *x, struct listener *l)
+end_conns(struct listener *l, const char *why)
 {
+	struct conn *c;
+
+	while ((c = LIST_FIRST(&l->conns)) != NULL)
+		c->end(c, why);
+}
+
+static void
+listener_remove(struct listener *l, const char *why)
+{
+	struct proxy *x = l->x;
+
+	accept_stop(l);
+	end_conns(l, why);
+	listener_not_opened(l);
+	grant_sandbox_ended(x, l);
+	record_flush(l);
+	denials_free(l->denials);
+	ca_free(l->ca);
 	sbx_close(&l->fd);
 	LIST_REMOVE(l, link);
 	x->nlisteners--;
 	free(l);
+}
+
+struct listener *
+listener_get(struct proxy *x, const char *container, int *ret_errno,
+    const char **ret_reason)
+{
+	struct listener *l = listener_find(x, container);
+
+	if (l != NULL)
+		return (l);
+	/* each reason stands before the check that may return with it */
+	*ret_errno = EINVAL;
+	*ret_reason = "not a container id";
+	if (!sbx_is_hex(container, SBX_CONTAINER_HEX))
+		return (NULL);
+	*ret_errno = EEXIST;
+	*ret_reason = "this sandbox ended already";
+	if (was_closed(x, container))
+		return (NULL);
+	*ret_errno = ENFILE;
+	*ret_reason = "no more sockets can be held";
+	if (x->nlisteners == SBX_MAX_SANDBOXES)
+		return (NULL);
+	l = sbx_xcalloc(1, sizeof(*l));
+	l->x = x;
+	l->fd = -1;
+	LIST_INIT(&l->conns);
+	LIST_INSERT_HEAD(&x->listeners, l, link);
+	x->nlisteners++;
+	/* Its length was checked above. */
+	(void)sbx_strlcpy(l->container, container, sizeof(l->container));
+	return (l);
 }
 
 int
@@ -131,8 +183,8 @@ listener_add(struct proxy *x, const char *container, int fd,
 	SBX_CLEANUP(fd) int owned = fd;
 	struct listener *l;
 	uint64_t netns;
+	int error;
 
-	/* each reason stands before the check that may return with it */
 	*ret_reason = "not a container id";
 	if (!sbx_is_hex(container, SBX_CONTAINER_HEX))
 		return (EINVAL);
@@ -146,25 +198,19 @@ listener_add(struct proxy *x, const char *container, int fd,
 	 * has nobody in it any more. */
 	*ret_reason = "this sandbox has one already";
 	l = listener_find(x, container);
-	if (l != NULL && (l->netns == 0 || l->netns == netns))
+	if (l != NULL && l->fd >= 0 && (l->netns == 0 || l->netns == netns))
 		return (EEXIST);
 	if ((*ret_reason = check_netns(x, netns)) != NULL)
 		return (EINVAL);
-	if (l != NULL)
-		listener_remove(x, l);
-	*ret_reason = "no more sockets can be held";
-	if (x->nlisteners == SBX_MAX_SANDBOXES)
-		return (ENFILE);
+	if ((l = listener_get(x, container, &error, ret_reason)) == NULL)
+		return (error);
 	*ret_reason = "";
-	l = sbx_xcalloc(1, sizeof(*l));
-	l->x = x;
+	accept_stop(l);
+	end_conns(l, "the sandbox was built anew");
+	sbx_close(&l->fd);
 	l->fd = sbx_steal_fd(&owned);
 	l->netns = netns;
-	LIST_INIT(&l->conns);
-	LIST_INSERT_HEAD(&x->listeners, l, link);
-	x->nlisteners++;
-	/* Its length was checked above. */
-	(void)sbx_strlcpy(l->container, container, sizeof(l->container));
+	listener_came(l);
 	return (0);
 }
 
@@ -179,7 +225,7 @@ listener_close(struct proxy *x, const char *container)
 	    sizeof(x->closed[0])); /* its length was checked above */
 	x->closed_next = (x->closed_next + 1) % SBX_PROXY_CLOSED;
 	if (l != NULL)
-		listener_remove(x, l);
+		listener_remove(l, "the sandbox ended");
 }
 
 void
@@ -188,60 +234,25 @@ listener_close_all(struct proxy *x)
 	struct listener *l;
 
 	while ((l = LIST_FIRST(&x->listeners)) != NULL)
-		listener_remove(x, l);
-}
-
-void
-listener_open(struct proxy *x, const char *container, const char *principal)
-{
-	(void)principal;
-	(void)sbx_send_proxy_opened(x->monitor, 0, &(struct sbx_proxy_opened){
-	    .container = container, .error = ENOSYS, .reason = "not yet" },
-	    NULL);
-}
-
-void
-listener_kept(struct proxy *x, const char *container, int fd)
-{
-	(void)x;
-	(void)container;
-	sbx_close(&fd);
-}
-
-void
-listener_trusted(struct proxy *x, const char *container, int error,
-    const char *reason)
-{
-	(void)x;
-	(void)container;
-	(void)error;
-	(void)reason;
+		listener_remove(l, "the sandboxes ended");
 }
 
 void
 listener_recheck(struct proxy *x)
 {
-	(void)x;
-}
+	struct listener *l;
+	struct conn *c, *next;
+	struct verdict v;
 
-bool
-conn_add(struct conn *c, struct listener *l,
-    void (*end)(struct conn *c, const char *why))
-{
-	if (l->nconns >= SBX_PROXY_CONNS || l->x->nconns >= SBX_PROXY_CONNS_ALL)
-		return (false);
-	c->l = l;
-	c->end = end;
-	LIST_INSERT_HEAD(&l->conns, c, link);
-	l->nconns++;
-	l->x->nconns++;
-	return (true);
-}
-
-void
-conn_remove(struct conn *c)
-{
-	LIST_REMOVE(c, link);
-	c->l->nconns--;
-	c->l->x->nconns--;
+	LIST_FOREACH(l, &x->listeners, link)
+		for (c = LIST_FIRST(&l->conns); c != NULL; c = next) {
+			next = LIST_NEXT(c, link);
+			if (!c->led)
+				continue;
+			policy_decide(&x->policy, c->scheme, &c->host, c->port,
+			    &v);
+			if (!v.allowed || v.how != c->how)
+				c->end(c, "the policy does not allow it any "
+				    "more");
+		}
 }

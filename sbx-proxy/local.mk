@@ -10,13 +10,15 @@ libsbxegress_a_SOURCES = sbx-proxy/addr.c sbx-proxy/addr.h sbx-proxy/gate.c \
 pkglibexec_PROGRAMS += sbx-proxy
 sbx_proxy_SOURCES = sbx-proxy/main.c sbx-proxy/proxy.h sbx-proxy/listener.c \
 	sbx-proxy/from_monitor.c sbx-proxy/from_engine.c \
-	sbx-proxy/from_journald.c \
+	sbx-proxy/from_journald.c sbx-proxy/accept.c sbx-proxy/opening.c \
 	sbx-proxy/ca.c sbx-proxy/ca.h \
 	sbx-proxy/issue.c sbx-proxy/issue.h \
 	sbx-proxy/jks.c sbx-proxy/jks.h \
 	sbx-proxy/roots.c \
 	sbx-proxy/client.c \
 	sbx-proxy/dial.c sbx-proxy/dial.h \
+	sbx-proxy/dns.c sbx-proxy/dns.h \
+	sbx-proxy/resolver.c sbx-proxy/resolver.h \
 	sbx-proxy/grant.c sbx-proxy/grant.h \
 	sbx-proxy/http.c sbx-proxy/http.h \
 	sbx-proxy/record.c sbx-proxy/record.h \

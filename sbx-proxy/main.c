@@ -18,9 +18,14 @@
 #include "common/proto/hello.h"
 #include "common/proto/loop.h"
 #include "config.h"
+#include "sbx-proxy/ca.h"
+#include "sbx-proxy/dial.h"
 #include "sbx-proxy/proxy.h"
 
 #include <event2/event.h>
+#include <openssl/rand.h>
+#include <openssl/ssl.h>
+#include <time.h>
 
 static const uint16_t start_types[] = { SBX_MSG_PROXY_START, 0 };
 static const struct sbx_accepts start_list = {
@@ -91,6 +96,23 @@ proxy_add_journald(struct proxy *x, int fd)
 	return (0);
 }
 
+/*
+ * What libraries read from files when first used: the time zone, of which
+ * gmtime_r(3) wants to know, and OpenSSL's configuration, which shall not be.
+ */
+static int
+prepare_libraries(struct sbx_err *err)
+{
+	if (setenv("TZ", "UTC0", 1) < 0)
+		return (sbx_err_sys(err, "setenv"));
+	tzset();
+	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG |
+	    OPENSSL_INIT_LOAD_SSL_STRINGS | OPENSSL_INIT_LOAD_CRYPTO_STRINGS,
+	    NULL) != 1 || RAND_status() != 1)
+		return (sbx_err_set(err, SBX_E_SYS, "OpenSSL cannot begin"));
+	return (0);
+}
+
 /* The loop's objects, and the cage around them.  fd: owned. */
 static int
 prepare(struct proxy *x, int fd, bool trap, struct sbx_err *err)
@@ -103,6 +125,10 @@ prepare(struct proxy *x, int fd, bool trap, struct sbx_err *err)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
 	LIST_INIT(&x->listeners);
 	listener_init(x);
+	accept_init();
+	r = prepare_libraries(err);
+	if (r < 0)
+		return (r);
 	r = sbx_privs_enter(SBX_PROC_PROXY, &args, &features, err);
 	if (r < 0)
 		return (r);
@@ -116,12 +142,17 @@ static int
 finish(struct proxy *x)
 {
 	sbx_log_to(NULL, NULL);
+	listener_close_all(x);
+	dial_resolver(x, "");
+	if (x->journald != NULL)
+		(void)sbx_peer_flush(x->journald, 200); /* or it is gone */
 	if (x->monitor != NULL)
-		(void)sbx_peer_flush(x->monitor, 200); /* or it is gone */
+		(void)sbx_peer_flush(x->monitor, 200);
 	sbx_peer_free(x->engine);
 	sbx_peer_free(x->journald);
 	sbx_peer_free(x->monitor);
-	listener_close_all(x);
+	policy_clear(&x->policy);
+	roots_free(x->roots);
 	event_base_free(x->base);
 	return (x->exit_code);
 }

@@ -16,7 +16,7 @@ struct ca;
 struct conn;
 struct denials;
 struct event;
-struct evdns_base;
+struct resolver;
 struct roots;
 
 /* One sandbox.  Listens when it has a socket, was opened, and has in it what
@@ -30,7 +30,12 @@ struct listener {
 	uint64_t netns;		/* the kernel's cookie of its namespace, or 0 */
 	bool open;		/* PROXY_OPEN came */
 	bool trusted;		/* PROXY_TRUSTED came */
+	uint32_t open_id;	/* of the PROXY_OPEN that waits for its answer */
+	struct event *deadline;	/* owned; of that answer; NULL: none is owed */
 	struct event *accept;	/* owned; NULL: it refuses */
+	struct event *later;	/* owned, with accept: when there is a descriptor
+				 * again */
+	bool paused;		/* nothing is accepted until there is room */
 	struct ca *ca;		/* owned; NULL: none yet */
 	struct denials *denials; /* owned */
 	LIST_HEAD(, conn) conns;
@@ -53,7 +58,7 @@ struct proxy {
 	unsigned closed_next;
 	uint64_t own_netns;		/* cookie, 0 where unknown */
 	struct policy policy;
-	struct evdns_base *dns;		/* owned; NULL: no resolver */
+	struct resolver *dns;		/* owned; NULL: no name server */
 	struct roots *roots;		/* owned; NULL: there are none */
 	unsigned nconns;
 	int exit_code;		/* of main(): 0, or 3 on a violation */
@@ -61,6 +66,10 @@ struct proxy {
 
 /* The cookie of the namespace we dial from.  Before the cage. */
 void listener_init(struct proxy *x);
+/* The one of container, made without a socket if there is none.  NULL, with
+ * *ret_errno and *ret_reason as of listener_add(). */
+struct listener *listener_get(struct proxy *x, const char *container,
+    int *ret_errno, const char **ret_reason);
 /*
  * Hold fd (consumed) as the socket of container, which must be
  * SBX_CONTAINER_HEX digits.  0, or errno with *ret_reason a sentence:
@@ -71,14 +80,26 @@ int listener_add(struct proxy *x, const char *container, int fd,
     const char **ret_reason);
 /* NULL: there is none. */
 struct listener *listener_find(struct proxy *x, const char *container);
+
+/* --- opening ------------------------------------------------------------------ */
+
+#define OPENING_S 10		/* PROXY_OPENED is sent by then */
+
 /* PROXY_OPEN: make its authority unless one was kept, hand it to the engine,
- * listen when all is there.  Answers with PROXY_OPENED, now or later. */
-void listener_open(struct proxy *x, const char *container,
+ * listen when all is there.  Answers id with one PROXY_OPENED, now or later. */
+void listener_open(struct proxy *x, uint32_t id, const char *container,
     const char *principal);
+/* Its socket came, maybe in place of an older one. */
+void listener_came(struct listener *l);
+/* It ends: the answer that is still owed. */
+void listener_not_opened(struct listener *l);
 /* Of PROXY_KEPT and PROXY_TRUSTED; fd: consumed. */
 void listener_kept(struct proxy *x, const char *container, int fd);
 void listener_trusted(struct proxy *x, const char *container, int error,
     const char *reason);
+
+/* --- their end ----------------------------------------------------------------- */
+
 /* Close it and end its connections, if held; refuse it if it comes later. */
 void listener_close(struct proxy *x, const char *container);
 void listener_close_all(struct proxy *x);
@@ -86,6 +107,12 @@ void listener_close_all(struct proxy *x);
 void listener_recheck(struct proxy *x);
 
 /* --- connections ------------------------------------------------------------ */
+
+/* Listen and accept from now on.  0, errno. */
+int accept_start(struct listener *l);
+void accept_stop(struct listener *l);
+/* What ends an accept4(2) that a sandbox made block.  Before the cage. */
+void accept_init(void);
 
 /* A client's connection, in whatever is made of it (client.c, tunnel.c,
  * http.c); the first member of that. */
