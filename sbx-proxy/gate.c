@@ -15,13 +15,17 @@ struct shape {
 };
 
 #define GIT "/:o/:r/"
+#define GIT_SHAPES(host) \
+	{ host, "GET", GIT "info/refs", "service=git-upload-pack", \
+	    GATE_GIT_READ }, \
+	{ host, "POST", GIT "git-upload-pack", NULL, GATE_GIT_READ }, \
+	{ host, "GET", GIT "info/refs", "service=git-receive-pack", \
+	    GATE_GIT_WRITE }, \
+	{ host, "POST", GIT "git-receive-pack", NULL, GATE_GIT_WRITE }
+
+static const struct shape git_shapes[] = { GIT_SHAPES("") };
 static const struct shape shapes[] = {
-	{ "github.com", "GET", GIT "info/refs", "service=git-upload-pack",
-	    GATE_GIT_READ },
-	{ "github.com", "POST", GIT "git-upload-pack", NULL, GATE_GIT_READ },
-	{ "github.com", "GET", GIT "info/refs", "service=git-receive-pack",
-	    GATE_GIT_WRITE },
-	{ "github.com", "POST", GIT "git-receive-pack", NULL, GATE_GIT_WRITE },
+	GIT_SHAPES("github.com"),
 	{ "github.com", "GET HEAD", "/:o/:r/releases/download/*/*", NULL,
 	    GATE_ASSET },
 	{ "github.com", "GET HEAD", "/:o/:r/archive/**", NULL, GATE_ASSET },
@@ -183,30 +187,58 @@ query_fits(const char *want, struct sbx_text query)
 	    (query.p != NULL && sbx_text_is(query, want)));
 }
 
-void
-gate_classify(const struct host *host, const struct sbx_http_head *h,
-    struct gate *ret_gate)
+static bool
+is_lfs(const struct sbx_text *parts, size_t n)
+{
+	return (n > 3 && sbx_text_is(parts[2], "info") &&
+	    sbx_text_is(parts[3], "lfs"));
+}
+
+/* The first of the n shapes for that host that fits; why: none does. */
+static void
+classify(const struct shape *s, size_t n, const char *host,
+    const struct sbx_http_head *h, const char *why, struct gate *g)
 {
 	struct sbx_text parts[PARTS_MAX];
-	struct gate *g = ret_gate;
-	const struct shape *s;
-	size_t n, i;
+	size_t nparts;
 
-	memset(g, 0, sizeof(*g));
-	g->why = "the path is not written in its plain form";
-	if (!split(h->path, parts, &n))
+	*g = (struct gate){ .why = "the path is not written in its plain "
+	    "form" };
+	if (!split(h->path, parts, &nparts))
 		return;
-	for (i = 0; i < SBX_NELEM(shapes); i++) {
-		s = &shapes[i];
+	for (; n > 0; s++, n--) {
 		*g = (struct gate){ .why = NULL };
-		if (strcmp(s->host, host->text) != 0 ||
+		if (strcmp(s->host, host) != 0 ||
 		    !method_fits(s->methods, h->method) ||
 		    !query_fits(s->query, h->query) ||
-		    !path_fits(s->path, parts, n, g))
+		    !path_fits(s->path, parts, nparts, g))
 			continue;
 		g->class = s->class;
 		return;
 	}
-	*g = (struct gate){ .why = "it is none of the requests that sandboxes "
-	    "may make of GitHub" };
+	*g = (struct gate){ .why = is_lfs(parts, nparts) ? "Git LFS is not "
+	    "passed: its answers carry credentials" : why };
+}
+
+void
+gate_classify(const struct host *host, const struct sbx_http_head *h,
+    struct gate *ret_gate)
+{
+	classify(shapes, SBX_NELEM(shapes), host->text, h, "it is none of the "
+	    "requests that sandboxes may make of GitHub", ret_gate);
+}
+
+void
+gate_classify_git(const struct sbx_http_head *h, struct gate *ret_gate)
+{
+	classify(git_shapes, SBX_NELEM(git_shapes), "", h, "it is none of "
+	    "git's requests, and this host is for git alone", ret_gate);
+	if (ret_gate->class != GATE_GIT_WRITE)
+		return;
+	for (size_t i = 0; i < h->path.len; i++)
+		if (h->path.p[i] >= 'A' && h->path.p[i] <= 'Z') {
+			*ret_gate = (struct gate){ .why = "the repository of a "
+			    "push is not named in lower case" };
+			return;
+		}
 }

@@ -33,6 +33,10 @@ struct gate {
 /* host: canonical, one of GitHub's.  h: its head, in origin form. */
 void gate_classify(const struct host *host, const struct sbx_http_head *h,
     struct gate *ret_gate);
+/* The same for a host that the operator named as one of git: git's requests
+ * only.  A push must name the repository in lower case, as its grant does,
+ * since there another case may be another repository. */
+void gate_classify_git(const struct sbx_http_head *h, struct gate *ret_gate);
 const char *gate_name(enum gate_class class);	/* "git read" ... */
 
 #endif

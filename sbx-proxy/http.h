@@ -15,14 +15,17 @@
 #define HTTP_DRAIN 262144u	/* of a refused body, read so that the answer
 				 * is; then the connection closes */
 
+#define HTTP_LINGER_S 5		/* for a client to close after the last answer */
+
 struct evbuffer;
 
 /* The first request of a plain connection has been read by client.c and is at
  * the head of `in` (consumed), not yet taken.  fd: consumed. */
 void http_start(struct listener *l, int fd, struct evbuffer *in);
-/* CONNECT to an intercepted host: answers 200 and begins TLS. */
+/* CONNECT to an intercepted host: answers 200 and begins TLS.  What the client
+ * has sent after its CONNECT is still in the socket. */
 void http_start_tls(struct listener *l, int fd, const struct host *h,
-    uint16_t port, enum policy_how how, struct evbuffer *early);
+    uint16_t port, enum policy_how how);
 
 /* An answer of ours: text/plain, "BLOCKED by sbx: WHY. MEND" and a line's end
  * for 403 and 421, else "sbx: WHY"; with Connection: close unless keep. */

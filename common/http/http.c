@@ -145,11 +145,23 @@ static const char *const once[] = {
 	"host", "content-length", "transfer-encoding", "content-type",
 	"authorization", "proxy-authorization", "origin", "expect",
 	"mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name",
-	"last-event-id",
+	"last-event-id", NULL,
+};
+/* Where an answer's body ends must be said once; the rest is for who asked. */
+static const char *const once_answer[] = {
+	"content-length", "transfer-encoding", NULL,
+};
+
+/* What differs between a request and an answer. */
+struct kind {
+	int (*line)(struct sbx_http_head *h, const char *p, const char *end,
+	    const char **ret_why);
+	const char *const *once;
 };
 
 static const char *
-add_header(struct sbx_http_head *h, const char *p, const char *end)
+add_header(struct sbx_http_head *h, const char *const *only, const char *p,
+    const char *end)
 {
 	const char *colon = memchr(p, ':', (size_t)(end - p));
 	struct sbx_text name, value;
@@ -164,9 +176,9 @@ add_header(struct sbx_http_head *h, const char *p, const char *end)
 		return ("a header's name is not a token");
 	if (!is_field(value))
 		return ("a header has control characters");
-	for (size_t i = 0; i < SBX_NELEM(once); i++)
-		if (sbx_text_is_nocase(name, once[i]) &&
-		    sbx_http_header(h, once[i], NULL).p != NULL)
+	for (; *only != NULL; only++)
+		if (sbx_text_is_nocase(name, *only) &&
+		    sbx_http_header(h, *only, NULL).p != NULL)
 			return ("a header is there twice");
 	h->headers[h->nheaders].name = name;
 	h->headers[h->nheaders++].value = value;
@@ -202,49 +214,70 @@ read_length(struct sbx_http_head *h, struct sbx_text v)
 	return (NULL);
 }
 
-/* close counts wherever it is in the list (RFC 9110 section 7.6.1). */
-static void
-read_connection(struct sbx_http_head *h, struct sbx_text v)
+static bool
+list_has(struct sbx_text list, struct sbx_text t)
 {
-	const char *p = v.p, *end = p + v.len, *comma;
+	const char *p = list.p, *end = p + list.len, *comma;
+	struct sbx_text one;
 
 	for (; p < end; p = comma + 1) {
 		comma = memchr(p, ',', (size_t)(end - p));
 		if (comma == NULL)
 			comma = end;
-		if (sbx_text_is_nocase(trim(p, comma), "close"))
-			h->close = true;
+		one = trim(p, comma);
+		if (one.len == t.len && strncasecmp(one.p, t.p, t.len) == 0)
+			return (true);
 	}
+	return (false);
 }
 
-/* What the headers say together: where the body ends, and who is asked. */
+bool
+sbx_http_lists(const struct sbx_http_head *h, const char *name,
+    struct sbx_text t)
+{
+	for (unsigned i = 0; i < h->nheaders; i++)
+		if (sbx_text_is_nocase(h->headers[i].name, name) &&
+		    list_has(h->headers[i].value, t))
+			return (true);
+	return (false);
+}
+
+/* Where the body ends, and whether the connection does with it: close counts
+ * wherever it is in the list (RFC 9110 section 7.6.1). */
 static const char *
-read_meaning(struct sbx_http_head *h)
+read_framing(struct sbx_http_head *h)
 {
 	struct sbx_text te = sbx_http_header(h, "transfer-encoding", NULL);
 	struct sbx_text cl = sbx_http_header(h, "content-length", NULL);
+
+	if (te.p != NULL && cl.p != NULL)
+		return ("there are both Transfer-Encoding and Content-Length");
+	if (te.p != NULL && !sbx_text_is_nocase(te, "chunked"))
+		return ("Transfer-Encoding is not chunked");
+	h->chunked = te.p != NULL;
+	h->close = sbx_http_lists(h, "connection",
+	    (struct sbx_text){ "close", 5 });
+	return (cl.p != NULL ? read_length(h, cl) : NULL);
+}
+
+/* What the headers of a request say together: the above, and who is asked. */
+static const char *
+read_meaning(struct sbx_http_head *h)
+{
 	struct sbx_text expect = sbx_http_header(h, "expect", NULL);
-	const char *why = NULL;
+	const char *why;
 
 	h->host = sbx_http_header(h, "host", NULL);
 	if (h->host.p == NULL)
 		return ("there is no Host");
 	if (h->host.len > 0 && !is_visible(h->host))
 		return ("Host has characters that no host has");
-	if (te.p != NULL && cl.p != NULL)
-		return ("there are both Transfer-Encoding and Content-Length");
-	if (te.p != NULL && !sbx_text_is_nocase(te, "chunked"))
-		return ("Transfer-Encoding is not chunked");
-	h->chunked = te.p != NULL;
-	if (cl.p != NULL)
-		why = read_length(h, cl);
+	if ((why = read_framing(h)) != NULL)
+		return (why);
 	if (expect.p != NULL && !sbx_text_is_nocase(expect, "100-continue"))
 		return ("Expect is not 100-continue");
 	h->expect = expect.p != NULL;
-	for (unsigned i = 0; i < h->nheaders; i++)
-		if (sbx_text_is_nocase(h->headers[i].name, "connection"))
-			read_connection(h, h->headers[i].value);
-	return (why);
+	return (NULL);
 }
 
 /*
@@ -267,8 +300,8 @@ line_end(const char *p, const char *end, const char **ret_why)
 
 /* Lines from p on until the empty one.  *ret_next: behind it. */
 static int
-read_lines(struct sbx_http_head *h, const char *p, const char *end,
-    const char **ret_next, const char **ret_why)
+read_lines(struct sbx_http_head *h, const struct kind *kind, const char *p,
+    const char *end, const char **ret_next, const char **ret_why)
 {
 	const char *cr;
 	bool first = true;
@@ -278,7 +311,7 @@ read_lines(struct sbx_http_head *h, const char *p, const char *end,
 		cr = line_end(p, end, ret_why);
 		if (*ret_why != NULL)
 			return (SBX_E_SYNTAX);
-		*ret_why = "the request line is too long";
+		*ret_why = "the first line is too long";
 		if (first && (size_t)((cr != NULL ? cr : end) - p) >
 		    SBX_HTTP_LINE_BYTES)
 			return (SBX_E_LIMIT);
@@ -288,27 +321,28 @@ read_lines(struct sbx_http_head *h, const char *p, const char *end,
 		if (cr == p && !first)
 			return (0);
 		if (first) {
-			if ((r = read_line(h, p, cr, ret_why)) != 0)
+			if ((r = kind->line(h, p, cr, ret_why)) != 0)
 				return (r);
 			continue;
 		}
 		*ret_why = "there are too many headers";
 		if (h->nheaders == SBX_HTTP_HEADERS)
 			return (SBX_E_LIMIT);
-		if ((*ret_why = add_header(h, p, cr)) != NULL)
+		*ret_why = add_header(h, kind->once, p, cr);
+		if (*ret_why != NULL)
 			return (SBX_E_SYNTAX);
 	}
 }
 
-int
-sbx_http_head(const char *p, size_t n, struct sbx_http_head *ret_head,
-    size_t *ret_used, const char **ret_why)
+/* All of it but its meaning. */
+static int
+read_head(struct sbx_http_head *h, const struct kind *kind, const char *p,
+    size_t n, size_t *ret_used, const char **ret_why)
 {
 	const char *next;
 	int r;
 
-	*ret_head = (struct sbx_http_head){ 0 };
-	r = read_lines(ret_head, p, p + n, &next, ret_why);
+	r = read_lines(h, kind, p, p + n, &next, ret_why);
 	if (r == SBX_E_AGAIN && n < SBX_HTTP_HEAD_BYTES)
 		return (SBX_E_AGAIN);
 	if (r == SBX_E_AGAIN || (r == 0 &&
@@ -316,10 +350,84 @@ sbx_http_head(const char *p, size_t n, struct sbx_http_head *ret_head,
 		*ret_why = "the headers are too long";
 		return (SBX_E_LIMIT);
 	}
+	if (r == 0)
+		*ret_used = (size_t)(next - p);
+	return (r);
+}
+
+int
+sbx_http_head(const char *p, size_t n, struct sbx_http_head *ret_head,
+    size_t *ret_used, const char **ret_why)
+{
+	static const struct kind request = { read_line, once };
+	int r;
+
+	*ret_head = (struct sbx_http_head){ 0 };
+	r = read_head(ret_head, &request, p, n, ret_used, ret_why);
 	if (r != 0)
 		return (r);
-	*ret_used = (size_t)(next - p);
 	*ret_why = read_meaning(ret_head);
+	return (*ret_why == NULL ? 0 : SBX_E_SYNTAX);
+}
+
+/* --- answers ---------------------------------------------------------------------- */
+
+/* h is the first member of an answer. */
+static int
+read_status(struct sbx_http_head *h, const char *p, const char *end,
+    const char **ret_why)
+{
+	struct sbx_http_answer *a = (struct sbx_http_answer *)(void *)h;
+	size_t n = (size_t)(end - p);
+
+	*ret_why = "the first line is not VERSION STATUS REASON";
+	if (n < 12 || memcmp(p, "HTTP/", 5) != 0 || p[8] != ' ' ||
+	    (n > 12 && p[12] != ' '))
+		return (SBX_E_SYNTAX);
+	a->old = memcmp(p + 5, "1.0", 3) == 0;
+	if (!a->old && memcmp(p + 5, "1.1", 3) != 0) {
+		*ret_why = "it is not HTTP/1.1";
+		return (SBX_E_VERSION);
+	}
+	for (size_t i = 9; i < 12; i++) {
+		if (p[i] < '0' || p[i] > '9')
+			return (SBX_E_SYNTAX);
+		a->status = a->status * 10 + (unsigned)(p[i] - '0');
+	}
+	if (n > 13)
+		a->reason = (struct sbx_text){ p + 13, n - 13 };
+	return (a->status >= 100 && a->status < 600 && is_field(a->reason) ?
+	    0 : SBX_E_SYNTAX);
+}
+
+static const char *
+read_answer(struct sbx_http_answer *a)
+{
+	const char *why = read_framing(&a->h);
+
+	if (why != NULL)
+		return (why);
+	if (a->old && a->h.chunked)
+		return ("there are chunks in HTTP/1.0");
+	if ((a->status < 200 || a->status == 204) &&
+	    (a->h.chunked || a->h.length > 0))
+		return ("there is a body where none can be");
+	a->h.close |= a->old;
+	return (NULL);
+}
+
+int
+sbx_http_answer(const char *p, size_t n, struct sbx_http_answer *ret_answer,
+    size_t *ret_used, const char **ret_why)
+{
+	static const struct kind answer = { read_status, once_answer };
+	int r;
+
+	*ret_answer = (struct sbx_http_answer){ 0 };
+	r = read_head(&ret_answer->h, &answer, p, n, ret_used, ret_why);
+	if (r != 0)
+		return (r);
+	*ret_why = read_answer(ret_answer);
 	return (*ret_why == NULL ? 0 : SBX_E_SYNTAX);
 }
 

@@ -55,6 +55,26 @@ struct sbx_http_head {
 int sbx_http_head(const char *p, size_t n, struct sbx_http_head *ret_head,
     size_t *ret_used, const char **ret_why);
 
+/* An answer.  h: its headers and framing, nothing of a request's line. */
+struct sbx_http_answer {
+	struct sbx_http_head h;
+	unsigned status;		/* 100..599 */
+	struct sbx_text reason;		/* may be empty */
+	bool old;			/* HTTP/1.0: ends with the connection */
+};
+/*
+ * The same of an answer's head.  Neither length nor chunked: the body, if the
+ * answer has one at all (RFC 9112 section 6.3), ends with the connection.
+ * Refused, too: both of them, chunks in HTTP/1.0, and a body where none can be.
+ */
+int sbx_http_answer(const char *p, size_t n, struct sbx_http_answer *ret_answer,
+    size_t *ret_used, const char **ret_why);
+
+/* Is t an element of the list that all headers of that name are, whatever its
+ * case (RFC 9110 section 5.6.1)? */
+bool sbx_http_lists(const struct sbx_http_head *h, const char *name,
+    struct sbx_text t);
+
 /* The value of the first header of that name, whatever its case; p NULL:
  * there is none.  *ret_count (may be NULL): how many there are. */
 struct sbx_text sbx_http_header(const struct sbx_http_head *h,

@@ -1,0 +1,225 @@
+/* The host's side of an exchange: dialled, verified, kept for the next. */
+
+#include "common/base/log.h"
+#include "sbx-proxy/ca.h"
+#include "sbx-proxy/dial.h"
+#include "sbx-proxy/exchange.h"
+#include "sbx-proxy/strip.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <string.h>
+#include <unistd.h>
+
+void
+upstream_close(struct http *h)
+{
+	dial_cancel(h->up.dial);
+	h->up.dial = NULL;
+	side_close(&h->up.side);
+	h->up.answers = 0;
+}
+
+/* --- what is sent ----------------------------------------------------------------- */
+
+static uint16_t
+default_port(const struct http *h)
+{
+	return (h->c.scheme == POLICY_HTTPS ? 443 : 80);
+}
+
+enum step
+upstream_send(struct http *h)
+{
+	static const struct refusal too_long = { LAYER_LIMIT, 431, "too_long",
+		"the request's head is too long", "" };
+	static const struct refusal gone = { LAYER_GRANT, 403, "grant_ended",
+		"the grant ended meanwhile", "Ask for another" };
+	struct request *q = &h->req;
+	struct evbuffer *out = side_out(&h->up.side);
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
+
+	sbx_buf_init(&b, STRIP_HEAD_MAX);
+	if (!strip_request(&q->head, &h->c.host, h->c.port, default_port(h),
+	    &b))
+		return (http_refuse(h, &too_long));
+	if (!request_use(h))
+		return (http_refuse(h, &gone));
+	q->begun = true;
+	if (evbuffer_add(out, b.data, b.len) != 0)
+		sbx_fatal("no memory for a request");
+	if (q->push != NULL)
+		body_resume(&q->out, q->push, out);
+	else if (q->head.expect && !q->out.done)
+		(void)evbuffer_add_printf(side_out(&h->down),
+		    "HTTP/1.1 100 Continue\r\n\r\n");
+	return (http_enter(h, ST_RELAY));
+}
+
+/* --- TLS with the host -------------------------------------------------------------- */
+
+static enum step
+verify_failed(struct http *h)
+{
+	long verified = SSL_get_verify_result(h->up.side.ssl);
+	unsigned long e = bufferevent_get_openssl_error(h->up.side.bev);
+	const char *text = NULL;
+	char why[256];
+	struct refusal r = { LAYER_TLS, 502, "upstream_tls", why, "" };
+
+	if (verified != X509_V_OK) {
+		r.code = "upstream_certificate";
+		text = X509_verify_cert_error_string(verified);
+	} else if (e != 0)
+		text = ERR_reason_error_string(e);
+	(void)snprintf(why, sizeof(why), "TLS with %.128s failed: %s",
+	    h->c.host.text, text == NULL ? "it closed the connection" : text);
+	return (http_refuse(h, &r));
+}
+
+/* Verified against the roots, and for exactly that name.  NULL: no memory. */
+static SSL *
+host_tls(struct http *h)
+{
+	struct host *host = &h->up.host;
+	SSL *ssl;
+
+	if (h->up.tls == NULL && h->c.l->x->roots != NULL)
+		h->up.tls = ca_upstream(h->c.l->x->roots);
+	if (h->up.tls == NULL || (ssl = SSL_new(h->up.tls)) == NULL)
+		return (NULL);
+	SSL_set_verify(ssl, SSL_VERIFY_PEER, NULL);
+	(void)SSL_set_options(ssl, SSL_OP_NO_RENEGOTIATION);
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	if (host->kind == HOST_NAME ? SSL_set1_host(ssl, host->text) == 1 &&
+	    SSL_set_tlsext_host_name(ssl, host->text) == 1 :
+	    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host->text) == 1)
+		return (ssl);
+	SSL_free(ssl);
+	return (NULL);
+}
+
+/* --- what happens on it --------------------------------------------------------------- */
+
+static void
+on_bytes(struct bufferevent *bev, void *ctx)
+{
+	struct http *h = ctx;
+
+	(void)bev;
+	h->moved_ns = sbx_mono_ns();
+	/* what comes unasked is answered to nobody: upstream_go() sees it */
+	if (h->state == ST_RELAY)
+		http_run(h);
+}
+
+static void
+on_event(struct bufferevent *bev, short what, void *ctx)
+{
+	struct http *h = ctx;
+	struct side *s = &h->up.side;
+
+	(void)bev;
+	if (what & BEV_EVENT_CONNECTED) {
+		if (h->state == ST_UPTLS)
+			http_go(h, upstream_send(h));
+		return;
+	}
+	/* it may have answered before it stopped to listen */
+	if ((what & BEV_EVENT_WRITING) && s->ssl == NULL) {
+		s->deaf = true;
+		return;
+	}
+	s->ended = true;
+	s->failed = (what & BEV_EVENT_ERROR) != 0;
+	if (h->state == ST_UPTLS)
+		http_go(h, verify_failed(h));
+	else if (h->state == ST_RELAY)
+		http_run(h);
+	else
+		upstream_close(h);
+}
+
+/* --- dialling ------------------------------------------------------------------------- */
+
+static enum step
+dial_failed(struct http *h, const char *code, const char *why)
+{
+	struct refusal r = { LAYER_DIAL, 502, code, why, "" };
+
+	if (strcmp(code, "dns_failed") == 0)
+		r.layer = LAYER_DNS;
+	else if (strcmp(code, "timeout") == 0)
+		r.status = 504;
+	else if (strcmp(code, "address_refused") == 0) {
+		r.layer = LAYER_ADDRESS;
+		r.status = 403;
+		r.mend = "An operator can pin the name to an address with "
+		    "\"resolve\"";
+	}
+	return (http_refuse(h, &r));
+}
+
+static enum step
+dialled(struct http *h, int fd)
+{
+	static const struct refusal no_tls = { LAYER_TLS, 503, "no_roots",
+		"there are no roots to verify the host with", "" };
+	int options = BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS;
+	struct event_base *base = h->c.l->x->base;
+	struct bufferevent *bev;
+	SSL *ssl = NULL;
+
+	if (h->up.scheme == POLICY_HTTPS && (ssl = host_tls(h)) == NULL) {
+		(void)close(fd);
+		return (http_refuse(h, &no_tls));
+	}
+	bev = ssl == NULL ? bufferevent_socket_new(base, fd, options) :
+	    bufferevent_openssl_socket_new(base, fd, ssl,
+	    BUFFEREVENT_SSL_CONNECTING, options);
+	if (bev == NULL || !side_open(&h->up.side, bev, ssl, on_bytes, on_bytes,
+	    on_event, h))
+		sbx_fatal("no memory for a connection");
+	return (ssl == NULL ? upstream_send(h) : http_enter(h, ST_UPTLS));
+}
+
+static void
+on_dialled(void *ctx, int fd, const char *code, const char *why)
+{
+	struct http *h = ctx;
+
+	h->up.dial = NULL;
+	http_go(h, fd < 0 ? dial_failed(h, code, why) : dialled(h, fd));
+}
+
+/* Does the connection that is there lead to where the request goes, and is it
+ * as an answered request left it? */
+static bool
+is_ready(const struct http *h)
+{
+	const struct upstream *u = &h->up;
+	const struct side *s = &u->side;
+
+	return (s->bev != NULL && !s->ended && !s->failed && !s->deaf &&
+	    evbuffer_get_length(side_in(s)) == 0 &&
+	    u->scheme == h->c.scheme && u->port == h->c.port &&
+	    u->host.kind == h->c.host.kind &&
+	    strcmp(u->host.text, h->c.host.text) == 0);
+}
+
+enum step
+upstream_go(struct http *h)
+{
+	if (is_ready(h))
+		return (upstream_send(h));
+	upstream_close(h);
+	h->up.scheme = h->c.scheme;
+	h->up.host = h->c.host;
+	h->up.port = h->c.port;
+	h->up.dial = dial_start(h->c.l->x, &h->up.host, h->up.port, on_dialled,
+	    h);
+	return (http_enter(h, ST_DIAL));
+}
