@@ -26,6 +26,7 @@ sbx_proxy_SOURCES = sbx-proxy/main.c sbx-proxy/proxy.h sbx-proxy/listener.c \
 	sbx-proxy/record.c sbx-proxy/record.h \
 	sbx-proxy/tunnel.c sbx-proxy/tunnel.h
 sbx_proxy_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(TLS_CFLAGS)
-sbx_proxy_LDADD = libsbxegress.a libsbxev.a $(SBX_PRIVS_LIBS) $(TLS_LIBS) \
-	$(EVENT_LIBS)
+# libevent_core first: what else has its symbols is then not linked
+sbx_proxy_LDADD = libsbxegress.a libsbxev.a $(SBX_PRIVS_LIBS) $(EVENT_LIBS) \
+	$(TLS_LIBS)
 dist_man_MANS += sbx-proxy/sbx-proxy.8
