@@ -9,6 +9,7 @@
  * Layers may be hostile: what an image or an earlier sandbox left in them is
  * looked up without following any link, below the new root.
  */
+#include "common/base/egress_env.h"
 #include "sbxd/engine/engine.h"
 
 #include <arpa/inet.h>
@@ -143,16 +144,51 @@ mount_overlay(const struct build *b, const int *lower, int dir,
 	    options) == 0);
 }
 
+/* An image that was imported by an earlier suite may lack the directory; the
+ * name above it is of our skeleton. */
+static void
+make_trust_dir(void)
+{
+	int SBX_CLEANUP(fd) run = -1;
+	int at = open_below(SBX_TRUST_DIR);
+
+	if (at != -1 || errno != ENOENT) {
+		sbx_close(&at);		/* else the mount says why not */
+		return;
+	}
+	run = open_below("run");
+	must(run != -1 && mkdirat(run, strchr(SBX_TRUST_DIR, '/') + 1, 0755) ==
+	    0, "a directory for what clients trust");
+}
+
+/* Files of the engine's, which this sandbox must not change: those of the
+ * directory are written when it runs already.  trust: consumed. */
+static void
+mount_trust(int trust)
+{
+	char source[32];
+
+	(void)snprintf(source, sizeof(source), "/proc/self/fd/%d", trust);
+	make_trust_dir();
+	mount_at(source, SBX_TRUST_DIR, NULL, M_BIND, NULL,
+	    "mount: what clients trust");
+	must(seal(SBX_TRUST_DIR, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+	    MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, 0),
+	    "mount_setattr: what clients trust");
+	(void)close(trust);
+}
+
 /* Layers are opened here: a descriptor of the engine's would be of its own
  * mount namespace, where nothing of this one can be mounted from. */
 static void
 mount_root(const struct build *b)
 {
-	int lower[MAX_LAYERS], dir = open_below(b->dir);
+	int lower[MAX_LAYERS], dir = open_below(b->dir), trust;
 
 	must(mount(NULL, "/", NULL, M_REC | M_PRIVATE, NULL) == 0,
 	    "mount: private propagation");
-	must(dir != -1, "the scratch directory");
+	must(dir != -1 && (trust = openat(dir, TRUST, O_PATH | O_DIRECTORY |
+	    O_NOFOLLOW | O_CLOEXEC)) != -1, "the scratch directory");
 	for (size_t i = 0; i < b->nlower; i++)
 		must((lower[i] = open_below(b->lower[i])) != -1,
 		    "a layer of the image");
@@ -161,6 +197,7 @@ mount_root(const struct build *b)
 	    "namespace (Linux 5.11 or newer, CONFIG_OVERLAY_FS, on a "
 	    "filesystem that can be its upper layer)");
 	must(chdir("m") == 0, "chdir to the new root");
+	mount_trust(trust);
 	must(syscall(SYS_close_range, GO_FD + 1, ~0u, 0) == 0, "close_range");
 	for (size_t i = 0; b->binds != NULL && i < b->binds->n; i++)
 		bind_readonly(b->binds->v[i].source, b->binds->v[i].target);

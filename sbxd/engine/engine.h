@@ -131,7 +131,7 @@ struct scratch {
  * sbx_storage.  0, SBX_E_SYS. */
 int scratch_open(struct scratch *s, int dir, unsigned storage,
     struct sbx_err *err);
-/* dir/ID/{upper,work} for a new sandbox whose user is uid (and gid), in the
+/* dir/ID/{upper,work,trust} for a new sandbox whose user is uid (and gid), in the
  * engine's namespace.  0, SBX_E_SYS. */
 int scratch_make(struct scratch *s, const char *id, uid_t uid,
     struct sbx_err *err);
@@ -271,6 +271,9 @@ struct sandbox {
 	struct image *image;		/* held */
 	char wanted[256];		/* what the image was asked for by */
 	int pidfd, listener;		/* owned */
+	int authority;			/* owned; of the proxy's, -1: none */
+	uint64_t trust_ns;		/* since when they are counted */
+	unsigned trusts;
 	uint32_t create_id;		/* of CREATE while it waits, else 0 */
 	uint32_t stop_ids[MAX_WAITING];	/* of each STOP that waits */
 	unsigned nstops;
@@ -357,6 +360,15 @@ int shell_pty(struct job *j, int fd);
 /* --- work.c ---------------------------------------------------------------------------- */
 void work_find(struct sandbox *sb, const struct sbx_engine_work *q,
     uint32_t id);
+
+/* --- trust.c --------------------------------------------------------------------------- */
+#define TRUST "trust"		/* beside a sandbox's upper */
+/* PROXY_TRUST: write the files, keep the authority (fds: borrowed but for
+ * that).  0, or errno with *ret_reason. */
+int trust_take(struct sandbox *sb, int fds[], const char **ret_reason);
+/* sb takes old's place: the same files, and the authority is its now.  0, or
+ * errno. */
+int trust_inherit(struct sandbox *sb, struct sandbox *old);
 
 /* --- tables of handlers, one a peer ------------------------------------------------------ */
 extern const struct sbx_dispatch_table engine_from_monitor, engine_from_init,

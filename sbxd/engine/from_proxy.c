@@ -20,14 +20,21 @@ on_proxy_listener_state(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
-/* Files for the sandbox's clients, and what the next proxy needs. */
+/*
+ * Files for the sandbox's clients, and what the next proxy needs.  Safe: they
+ * are sealed, of limited size, and go into that sandbox only, which can no more
+ * be harmed by them than by the proxy's answers.
+ */
 static int
 on_proxy_trust(struct sbx_peer *p, struct sbx_in *in)
 {
 	struct sbx_proxy_trusted m = {
-		.container = in->m.proxy_trust.container, .error = ENOSYS,
-		.reason = "not yet" };
+		.container = in->m.proxy_trust.container, .error = ESRCH,
+		.reason = "the sandbox has ended" };
+	struct sandbox *sb = sandbox_find(sbx_peer_ctx(p), m.container);
 
+	if (sb != NULL && (sb->state == SB_READY || sb->state == SB_FROZEN))
+		m.error = trust_take(sb, in->fds, &m.reason);
 	return (sbx_send_proxy_trusted(p, in->hdr.id, &m, NULL));
 }
 

@@ -5,6 +5,7 @@
  * The skeleton is the lowest layer of every sandbox's overlay: directories to
  * mount on, links as the host has them, and generated files.
  */
+#include "common/base/egress_env.h"
 #include "sbxd/engine/engine.h"
 
 #include <dirent.h>
@@ -24,7 +25,8 @@ static const struct {
 } dirs[] = {
 	{ "dev", 0755 }, { "etc", 0755 }, { "home", 0755 },
 	{ "home/sandbox", 0755 }, { "mnt", 0755 }, { "opt", 0755 },
-	{ "proc", 0555 }, { "root", 0700 }, { "run", 0755 }, { "sys", 0555 },
+	{ "proc", 0555 }, { "root", 0700 }, { "run", 0755 },
+	{ SBX_TRUST_DIR, 0755 }, { "sys", 0555 },
 	{ "tmp", 01777 }, { "usr", 0755 }, { "var", 0755 },
 	{ "var/lib", 0755 }, { "var/tmp", 01777 },
 };
@@ -41,7 +43,9 @@ static const struct {
 	{ "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n" },
 	{ "etc/resolv.conf", "" },
 	{ "etc/shells", "/bin/sh\n/bin/bash\n" },
-	{ "etc/profile", "export PATH HOME LANG\n" },
+	{ "etc/profile", "export PATH HOME LANG\n"
+	    "if [ -r /" SBX_TRUST_DIR "/" SBX_TRUST_ENV " ]; then\n"
+	    "\t. /" SBX_TRUST_DIR "/" SBX_TRUST_ENV "\nfi\n" },
 };
 /* Small files of the host that are copied, where they exist. */
 static const char *const copied[] = { "etc/ld.so.cache", "etc/ld.so.conf",

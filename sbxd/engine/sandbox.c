@@ -46,6 +46,7 @@ sandbox_free(struct sandbox *sb)
 		event_free(sb->timer);
 	sbx_close(&sb->pidfd);
 	sbx_close(&sb->listener);
+	sbx_close(&sb->authority);
 	stack_clear(&sb->stack);
 	group_drop(&sb->e->groups, &sb->group);
 	image_put(sb->image);
@@ -157,7 +158,7 @@ sandbox_new(struct engine *e, const char *id, const char *dir,
 	sb->e = e;
 	sb->image = image;
 	(void)sbx_strlcpy(sb->wanted, wanted, sizeof(sb->wanted));
-	sb->pidfd = sb->listener = sb->group.kills = -1;
+	sb->pidfd = sb->listener = sb->authority = sb->group.kills = -1;
 	(void)sbx_strlcpy(sb->id, id, sizeof(sb->id));
 	(void)sbx_strlcpy(sb->dir, dir, sizeof(sb->dir));
 	LIST_INIT(&sb->jobs);
@@ -244,11 +245,16 @@ void
 sandbox_tell_proxy(struct sandbox *sb)
 {
 	struct sbx_proxy_listener m = { .container = sb->id };
+	struct sbx_proxy_kept kept = { .container = sb->id };
 
-	if (sb->e->proxy != NULL && sb->listener != -1 && sb->id[0] != '\0' &&
-	    (sb->state == SB_READY || sb->state == SB_FROZEN))
-		(void)sbx_send_proxy_listener(sb->e->proxy, 0, &m,
-		    &sb->listener);	/* a new proxy gets it again */
+	if (sb->e->proxy == NULL || sb->listener == -1 || sb->id[0] == '\0' ||
+	    (sb->state != SB_READY && sb->state != SB_FROZEN))
+		return;
+	/* a new proxy gets both again */
+	if (sb->authority != -1)
+		(void)sbx_send_proxy_kept(sb->e->proxy, 0, &kept,
+		    &sb->authority);
+	(void)sbx_send_proxy_listener(sb->e->proxy, 0, &m, &sb->listener);
 }
 
 /*

@@ -20,11 +20,12 @@
 
 /*
  * A file or directory costs 0.3 ms on a large ext4, which is most of what a
- * sandbox costs to make.  So it gets three, and they are made ahead.  The
+ * sandbox costs to make.  So it gets four, and they are made ahead.  The
  * work tree begins in the upper layer alone: what lies in one layer only needs
  * no merging.
  */
-static const char *const parts[] = { "work", "upper", "upper/workspace" };
+static const char *const parts[] = { "work", TRUST, "upper",
+	"upper/workspace" };
 /* Where the user is not the engine's own: what is his.  /home is not. */
 static const char *const homes[] = { "upper/home", "upper/home/sandbox" };
 static const char *const owned[] = { "upper", "upper/workspace",
@@ -130,6 +131,8 @@ scratch_make_over(struct scratch *s, const char *id, uid_t uid, int top,
 	    (s->tmpfs && scratch_tmpfs_mount(id) == -1) ||
 	    (sub = openat(s->dir, id, O_RDONLY | O_DIRECTORY |
 	    O_CLOEXEC)) == -1 || mkdirat(sub, "work", 0755) == -1 ||
+	    mkdirat(sub, TRUST, 0755) == -1 ||
+	    fchmodat(sub, TRUST, 0755, 0) == -1 ||
 	    mkdirat(sub, "upper", 0755) == -1 || (uid != geteuid() &&
 	    fchownat(sub, "upper", uid, (gid_t)uid, AT_SYMLINK_NOFOLLOW) ==
 	    -1) || fchmodat(sub, "upper", st.st_mode & 07777, 0) == -1)

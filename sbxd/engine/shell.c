@@ -17,7 +17,7 @@ shell_exec(struct sandbox *sb, const struct sbx_engine_shell *q, uint32_t id)
 {
 	struct engine *e = sb->e;
 	const struct sbx_init_shell m = { .run = q->run, .argv = q->argv,
-		.cwd = q->cwd, .term = q->term, .rows = q->rows,
+		.env = q->env, .cwd = q->cwd, .term = q->term, .rows = q->rows,
 		.cols = q->cols };
 	struct job *j;
 

@@ -264,6 +264,8 @@ take_place(struct snap_op *op, struct sandbox *old)
 	struct engine *e = op->e;
 	struct sandbox *next = op->next;
 
+	if (trust_inherit(next, old) != 0)
+		sandbox_end(next, SBX_END_DIED, "what its clients trust");
 	if (!op->stacked)
 		scratch_drop(&e->scratch, old->dir);
 	else if (!freeze(op, old))

@@ -1,5 +1,6 @@
 #include "sbxd/image/importer.h"
 
+#include "common/base/egress_env.h"
 #include "common/base/log.h"
 
 #include <dirent.h>
@@ -283,12 +284,17 @@ static int
 make_skel(struct importer *im)
 {
 	static const struct { const char *path; mode_t mode; } dirs[] = {
-		{ "dev", 0755 }, { "etc", 0755 }, { "home", 0755 },
+		{ "dev", 0755 }, { "etc", 0755 }, { "etc/profile.d", 0755 },
+		{ "home", 0755 },
 		{ "home/sandbox", 0755 }, { "proc", 0555 }, { "run", 0755 },
+		{ SBX_TRUST_DIR, 0755 },
 		{ "sys", 0555 }, { "tmp", 01777 }, { "workspace", 0755 },
 	};
 	static const char *const empty[] = { "etc/hostname", "etc/hosts",
 		"etc/resolv.conf" };
+	static const char profile[] =
+	    "if [ -r /" SBX_TRUST_DIR "/" SBX_TRUST_ENV " ]; then\n"
+	    "\t. /" SBX_TRUST_DIR "/" SBX_TRUST_ENV "\nfi\n";
 	bool bash = faccessat(im->rootfs, "usr/bin/bash", F_OK,
 	    AT_SYMLINK_NOFOLLOW) == 0 || faccessat(im->rootfs, "bin/bash",
 	    F_OK, AT_SYMLINK_NOFOLLOW) == 0;
@@ -307,6 +313,9 @@ make_skel(struct importer *im)
 	for (size_t i = 0; i < SBX_NELEM(empty); i++)
 		if ((r = put_file(im, skel, empty[i], "", 0)) != 0)
 			return (r);
+	if ((r = put_file(im, skel, "etc/profile.d/sbx.sh", profile,
+	    strlen(profile))) != 0)
+		return (r);
 	(void)snprintf(line, sizeof(line), "sandbox:x:1000:1000:sandbox:"
 	    "/home/sandbox:/bin/%s\n", bash ? "bash" : "sh");
 	if ((r = put_users(im, skel, "etc/passwd", line)) != 0)

@@ -16,6 +16,7 @@
 /* By the mounted file system, not by /dev/ptmx: an image's link of that name
  * could lead elsewhere. */
 #define PTMX "/dev/pts/ptmx"
+#define ENV_MAX 16384	/* all of a message, and TERM */
 
 /* As a terminal of today is: UTF-8, and as large as the other one. */
 static int
@@ -67,6 +68,7 @@ shell_start(struct init *in, const struct sbx_init_shell *q, uint32_t id)
 	const struct sbx_init_pty pty = { .run = q->run };
 	int master, slave, r;
 	const char *where;
+	SBX_CLEANUP_BUF struct sbx_buf env = { 0 };
 	char term[40];
 
 	if ((r = open_pty(q, &master, &slave, &where)) < 0) {
@@ -75,10 +77,12 @@ shell_start(struct init *in, const struct sbx_init_shell *q, uint32_t id)
 	}
 	init_send(SBX_MSG_INIT_PTY, id, &pty, &master);
 	sbx_close(&master);
+	sbx_buf_init(&env, ENV_MAX);
+	for (const char *s = NULL; (s = sbx_strs_next(&q->env, s)) != NULL;)
+		(void)sbx_strs_add(&e.env, &env, s);	/* there is room */
 	if (q->term[0] != '\0') {
 		(void)snprintf(term, sizeof(term), "TERM=%s", q->term);
-		e.env = (struct sbx_strs){ .data = term, .count = 1,
-			.len = (uint32_t)strlen(term) + 1 };
+		(void)sbx_strs_add(&e.env, &env, term);
 	}
 	job_start(in, &e, (int[]){ slave, slave, slave }, id, true);
 	sbx_close(&slave);

@@ -81,9 +81,9 @@ class Engine:
     ids = 0x1000
 
     def __init__(self, scratch, user=None, init=None, nproc=200, mods=None,
-                 images=None, uids=None):
+                 images=None, uids=None, storage=0):
         """uids: (first, how many) for a namespace with a range of ids, as
-        the monitor makes it; only as root."""
+        the monitor makes it; only as root.  storage: enum sbx_storage."""
         mine, theirs = ipc.pair()
         self.scratch, popen = scratch, {}
         if user is not None:
@@ -103,7 +103,7 @@ class Engine:
                else range_userns(user or "sbxd", *uids)]
         first, n = uids or (0, 0)
         self.mon.send("ENGINE_START", 0, fds, nofile_hard=512, nproc=nproc,
-                      first_uid=first, uids=n)
+                      first_uid=first, uids=n, storage=storage)
         for fd in fds:
             os.close(fd)
         self.hello = self.mon.recv(10, "HELLO")
@@ -133,9 +133,10 @@ class Engine:
             self.pump()
         raise ipc.Timeout("%s #%d" % (names, mid))
 
-    def create(self, container, image="host"):
+    def create(self, container, image="host", **limits):
         mid = self.next_id()
-        self.mon.send("SANDBOX_CREATE", mid, container=container, image=image)
+        self.mon.send("SANDBOX_CREATE", mid, container=container, image=image,
+                      **limits)
         return self.answer(mid, ("SANDBOX_READY", "SANDBOX_ENDED"))
 
     def stop(self, container):

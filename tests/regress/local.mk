@@ -78,10 +78,12 @@ EXTRA_DIST += $(FRONT_TESTS) tests/regress/front_monitor.py
 
 # the engine and a sandbox's init, driven by a monitor in python
 TESTS += tests/regress/test_engine.py tests/regress/test_engine_sandbox.py \
-	tests/regress/test_images_engine.py tests/regress/test_users.py
+	tests/regress/test_images_engine.py tests/regress/test_users.py \
+	tests/regress/test_trust.py
 EXTRA_DIST += tests/regress/test_engine.py \
 	tests/regress/test_images_engine.py tests/regress/test_users.py \
-	tests/regress/test_engine_sandbox.py tests/lib/box.py
+	tests/regress/test_engine_sandbox.py tests/regress/test_trust.py \
+	tests/lib/box.py
 TESTS += tests/regress/test_snapshot_engine.py \
 	tests/regress/test_snapshot.py tests/regress/test_snapshot_hub.py \
 	tests/regress/test_snapshot_races.py
