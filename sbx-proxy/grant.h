@@ -34,7 +34,7 @@ void grant_sandbox_ended(struct proxy *x, struct listener *l);
 /* The one that fits, NULL: none.  Borrowed until anything else is called. */
 struct grant *grant_find(struct listener *l, enum sbx_grant_op op,
     const struct host *host, const char *repo);
-/* One use less, before a byte goes upstream. */
+/* One use less, before a byte goes upstream; after the last g is gone. */
 void grant_use(struct grant *g);
 
 #endif

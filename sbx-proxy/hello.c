@@ -10,6 +10,8 @@ enum {
 	EXT_SERVER_NAME = 0, EXT_ECH = 0xfe0d, NAME_HOST = 0,
 };
 
+static const char no_name[] = "it names no server (SNI)";
+
 /* What is left of a vector; ok goes false when more is taken than there is. */
 struct in {
 	const uint8_t *p;
@@ -141,7 +143,7 @@ read_extensions(struct in all, char ret_name[256])
 	if (!all.ok)
 		return ("its extensions are broken");
 	if (why == NULL && ret_name[0] == '\0')
-		why = "it names no server (SNI)";
+		why = no_name;
 	return (why);
 }
 
@@ -172,12 +174,14 @@ hello_name(const uint8_t *p, size_t n, char ret_name[256],
 	    suites.n % 2 != 0 || methods.n == 0)
 		return (SBX_E_SYNTAX);
 	if (in.n == 0) {
-		*ret_why = "it names no server (SNI)";
-		return (SBX_E_SYNTAX);
+		*ret_why = no_name;
+		return (SBX_E_NOENT);
 	}
 	extensions = vector(&in, 2);
 	if (!in.ok || in.n != 0)
 		return (SBX_E_SYNTAX);
 	*ret_why = read_extensions(extensions, ret_name);
+	if (*ret_why == no_name)
+		return (SBX_E_NOENT);
 	return (*ret_why == NULL ? 0 : SBX_E_SYNTAX);
 }

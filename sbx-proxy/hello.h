@@ -18,8 +18,9 @@
  * into records, the whole ClientHello is read.  ret_name: the one host name
  * in it, at most 255 bytes, as it stands there, no NUL inside.
  * 0; SBX_E_AGAIN: more bytes are needed (n is below HELLO_RAW_MAX);
- * SBX_E_SYNTAX: it is no ClientHello, it asks for no name or for several, or
- * it hides one (Encrypted Client Hello).  *ret_why says what, for a human.
+ * SBX_E_NOENT: it asks for no name; SBX_E_SYNTAX: it is no ClientHello, it asks
+ * for several names, or hides one (Encrypted Client Hello).  *ret_why says
+ * what, for a human.
  */
 int hello_name(const uint8_t *p, size_t n, char ret_name[256],
     const char **ret_why);

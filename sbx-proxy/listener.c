@@ -169,6 +169,7 @@ listener_get(struct proxy *x, const char *container, int *ret_errno,
 	l->x = x;
 	l->fd = -1;
 	LIST_INIT(&l->conns);
+	LIST_INIT(&l->grants);
 	LIST_INSERT_HEAD(&x->listeners, l, link);
 	x->nlisteners++;
 	/* Its length was checked above. */
@@ -207,6 +208,7 @@ listener_add(struct proxy *x, const char *container, int fd,
 	*ret_reason = "";
 	accept_stop(l);
 	end_conns(l, "the sandbox was built anew");
+	grant_sandbox_ended(x, l); /* they were for what was in there */
 	sbx_close(&l->fd);
 	l->fd = sbx_steal_fd(&owned);
 	l->netns = netns;

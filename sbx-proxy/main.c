@@ -21,10 +21,12 @@
 #include "sbx-proxy/ca.h"
 #include "sbx-proxy/dial.h"
 #include "sbx-proxy/proxy.h"
+#include "sbx-proxy/tunnel.h"
 
 #include <event2/event.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
+#include <signal.h>
 #include <time.h>
 
 static const uint16_t start_types[] = { SBX_MSG_PROXY_START, 0 };
@@ -99,10 +101,13 @@ proxy_add_journald(struct proxy *x, int fd)
 /*
  * What libraries read from files when first used: the time zone, of which
  * gmtime_r(3) wants to know, and OpenSSL's configuration, which shall not be.
+ * And a write to who has gone must not end us: splice(2) has no flag for that.
  */
 static int
 prepare_libraries(struct sbx_err *err)
 {
+	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+		return (sbx_err_sys(err, "signal"));
 	if (setenv("TZ", "UTC0", 1) < 0)
 		return (sbx_err_sys(err, "setenv"));
 	tzset();
@@ -144,6 +149,7 @@ finish(struct proxy *x)
 	sbx_log_to(NULL, NULL);
 	listener_close_all(x);
 	dial_resolver(x, "");
+	tunnel_pipes_free(x);
 	if (x->journald != NULL)
 		(void)sbx_peer_flush(x->journald, 200); /* or it is gone */
 	if (x->monitor != NULL)

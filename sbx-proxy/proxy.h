@@ -16,6 +16,7 @@ struct ca;
 struct conn;
 struct denials;
 struct event;
+struct grant;
 struct resolver;
 struct roots;
 
@@ -40,6 +41,7 @@ struct listener {
 	struct denials *denials; /* owned */
 	LIST_HEAD(, conn) conns;
 	unsigned nconns;
+	LIST_HEAD(, grant) grants; /* owned */
 	/* bytes sent to tunnelled hosts; the last slot counts for the rest */
 	struct { struct host host; uint64_t bytes; } out[SBX_PROXY_BUDGETS];
 };
@@ -61,6 +63,10 @@ struct proxy {
 	struct resolver *dns;		/* owned; NULL: no name server */
 	struct roots *roots;		/* owned; NULL: there are none */
 	unsigned nconns;
+	int pipes[SBX_PROXY_PIPES][2];	/* owned; empty ones, for the next */
+	unsigned npipes;
+	unsigned ngrants;
+	uint64_t lost_records;		/* since the journal took one */
 	int exit_code;		/* of main(): 0, or 3 on a violation */
 };
 

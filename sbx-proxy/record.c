@@ -1,5 +1,45 @@
 #include "sbx-proxy/record.h"
 
+#include "common/base/log.h"
+
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FIELDS_MAX 16384u
+#define TARGET_MAX 512u
+#define BACKLOG 512		/* records; the queue ends its peer at 1024 */
+#define NS_S 1000000000ull
+
+/* One refusal that is being coalesced. */
+struct key {
+	bool used;
+	enum layer layer;
+	char code[40];
+	char target[TARGET_MAX + 1];
+	char why[256];		/* the first one's */
+	uint64_t count;		/* not told yet */
+	uint64_t first, last;	/* of these, wall clock */
+	uint64_t until;		/* monotonic: told then */
+};
+
+/* How many records in this second. */
+struct rate {
+	uint64_t second;
+	unsigned n;
+};
+
+struct denials {
+	struct listener *l;
+	struct key keys[RECORD_KEYS];
+	struct rate denied, passed;
+	uint64_t dropped;	/* refusals that no record tells of yet */
+	uint64_t more;		/* exchanges likewise */
+	struct event *timer;	/* owned; pending while a key is used */
+};
+
 const char *
 layer_name(enum layer layer)
 {
@@ -10,31 +50,291 @@ layer_name(enum layer layer)
 	return (layer < LAYER_MAX ? names[layer] : "");
 }
 
+/* --- one record --------------------------------------------------------------- */
+
+struct fields {
+	struct sbx_strs strs;
+	struct sbx_buf buf;
+};
+
+static void SBX_PRINTF(3, 4)
+add(struct fields *f, const char *name, const char *fmt, ...)
+{
+	char value[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(value, sizeof(value), fmt, ap); /* cut, not refused */
+	va_end(ap);
+	if (value[0] == '\0')
+		return;
+	/* a record with a field too few is better than none */
+	if (sbx_strs_add(&f->strs, &f->buf, name) == 0)
+		(void)sbx_strs_add(&f->strs, &f->buf, value);
+}
+
+static void
+add_number(struct fields *f, const char *name, uint64_t n)
+{
+	if (n != 0)
+		add(f, name, "%" PRIu64, n);
+}
+
+/* f is cleared.  A journal that is absent or does not keep up is not waited
+ * for: what it misses is counted. */
+static void
+append(struct listener *l, const char *op, const char *phase,
+    struct fields *f)
+{
+	struct proxy *x = l->x;
+	struct sbx_journal_append a = { .op = op, .phase = phase,
+		.principal = l->principal, .container = l->container,
+		.run = "" };
+
+	add_number(f, "lost_records", x->lost_records);
+	a.fields = f->strs;
+	if (x->journald != NULL && sbx_peer_queued(x->journald) < BACKLOG &&
+	    sbx_send_journal_append(x->journald, 0, &a, NULL) == 0)
+		x->lost_records = 0;
+	else
+		x->lost_records++;
+	sbx_buf_clear(&f->buf);
+}
+
+static void
+fields_init(struct fields *f)
+{
+	memset(f, 0, sizeof(*f));
+	sbx_buf_init(&f->buf, FIELDS_MAX);
+}
+
+static bool
+rate_takes(struct rate *r, uint64_t now)
+{
+	if (now / NS_S != r->second) {
+		r->second = now / NS_S;
+		r->n = 0;
+	}
+	if (r->n == RECORD_RATE)
+		return (false);
+	r->n++;
+	return (true);
+}
+
+/* --- refusals ------------------------------------------------------------------ */
+
+static void
+tell(struct denials *d, struct key *k)
+{
+	char first[SBX_WALL_SIZE], last[SBX_WALL_SIZE];
+	struct fields f;
+
+	sbx_wall_text(k->first, first);
+	sbx_wall_text(k->last, last);
+	fields_init(&f);
+	add(&f, "verdict", "denied");
+	add(&f, "layer", "%s", layer_name(k->layer));
+	add(&f, "code", "%s", k->code);
+	add(&f, "target", "%s", k->target);
+	add(&f, "reason", "%s", k->why);
+	add_number(&f, "count", k->count);
+	add(&f, "first", "%s", first);
+	add(&f, "last", "%s", last);
+	add_number(&f, "dropped", d->dropped);
+	d->dropped = 0;
+	k->count = 0;
+	append(d->l, "egress", "", &f);
+}
+
+/* No other record came to tell of them. */
+static void
+tell_dropped(struct denials *d)
+{
+	struct key k = { .layer = LAYER_LIMIT, .code = "too_many_refusals",
+		.why = "more was refused than is told one by one" };
+
+	if (d->dropped == 0)
+		return;
+	k.first = k.last = sbx_wall_ns();
+	tell(d, &k);
+}
+
+static void
+wait_second(struct denials *d)
+{
+	const struct timeval second = { .tv_sec = 1 };
+
+	if (!evtimer_pending(d->timer, NULL) &&
+	    evtimer_add(d->timer, &second) < 0)
+		sbx_fatal("records cannot be timed");
+}
+
+/* What is due, as far as the rate goes. */
+static void
+on_second(evutil_socket_t fd, short what, void *ctx)
+{
+	struct denials *d = ctx;
+	uint64_t now = sbx_mono_ns();
+	bool used = false;
+	struct key *k;
+
+	(void)fd;
+	(void)what;
+	for (k = d->keys; k < d->keys + RECORD_KEYS; k++) {
+		if (!k->used)
+			continue;
+		if (now < k->until || (k->count > 0 &&
+		    !rate_takes(&d->denied, now))) {
+			used = true;
+			continue;
+		}
+		if (k->count > 0)
+			tell(d, k);
+		k->used = false;
+	}
+	if (used)
+		wait_second(d);
+	else
+		tell_dropped(d);
+}
+
+static struct denials *
+denials_of(struct listener *l)
+{
+	if (l->denials == NULL) {
+		l->denials = sbx_xcalloc(1, sizeof(*l->denials));
+		l->denials->l = l;
+		l->denials->timer = evtimer_new(l->x->base, on_second,
+		    l->denials);
+		if (l->denials->timer == NULL)
+			sbx_fatal("records cannot be timed");
+	}
+	return (l->denials);
+}
+
+/* The one of (layer, code, target), or an unused one, or NULL. */
+static struct key *
+find_key(struct denials *d, enum layer layer, const char *code,
+    const char *target)
+{
+	struct key *k, *unused = NULL;
+
+	for (k = d->keys; k < d->keys + RECORD_KEYS; k++) {
+		if (!k->used)
+			unused = k;
+		else if (k->layer == layer && strcmp(k->code, code) == 0 &&
+		    strcmp(k->target, target) == 0)
+			return (k);
+	}
+	return (unused);
+}
+
 void
 record_denied(struct listener *l, enum layer layer, const char *code,
     const char *target, const char *why)
 {
-	(void)l;
-	(void)layer;
-	(void)code;
-	(void)target;
-	(void)why;
+	struct denials *d = denials_of(l);
+	uint64_t now = sbx_mono_ns(), wall = sbx_wall_ns();
+	char cut[TARGET_MAX + 1], name[sizeof(d->keys[0].code)];
+	struct key *k;
+
+	/* cut alike, so that what is told is what is compared */
+	(void)snprintf(cut, sizeof(cut), "%s", target);
+	(void)snprintf(name, sizeof(name), "%s", code);
+	wait_second(d);
+	if ((k = find_key(d, layer, name, cut)) == NULL) {
+		d->dropped++;
+		return;
+	}
+	if (k->count == 0)
+		k->first = wall;
+	k->last = wall;
+	k->count++;
+	if (k->used)
+		return;
+	k->used = true;
+	k->layer = layer;
+	k->until = now + RECORD_WINDOW_S * NS_S;
+	memcpy(k->code, name, sizeof(k->code));
+	memcpy(k->target, cut, sizeof(k->target));
+	(void)snprintf(k->why, sizeof(k->why), "%s", why);
+	if (rate_takes(&d->denied, now))
+		tell(d, k);
 }
+
+/* --- what was let through --------------------------------------------------------- */
 
 void
 record_passed(const struct record_passed *r)
 {
-	(void)r;
+	const struct conn *c = r->c;
+	struct denials *d = denials_of(c->l);
+	struct fields f;
+
+	if (!rate_takes(&d->passed, sbx_mono_ns())) {
+		d->more++;
+		return;
+	}
+	fields_init(&f);
+	add(&f, "verdict", "allowed");
+	add(&f, "what", "%s", r->what);
+	add(&f, "scheme", "%s", c->scheme == POLICY_HTTP ? "http" : "https");
+	add(&f, "host", "%s", c->host.text);
+	add(&f, "port", "%u", c->port);
+	add(&f, "method", "%.64s", r->method);
+	add(&f, "path", "%.512s", r->path);
+	add_number(&f, "status", r->status);
+	add(&f, "out", "%" PRIu64, r->out);
+	add(&f, "in", "%" PRIu64, r->in);
+	add(&f, "ms", "%" PRIu64, r->ms);
+	add(&f, "grant", "%s", r->grant);
+	add(&f, "end", "%s", r->end);
+	add_number(&f, "more", d->more);
+	d->more = 0;
+	append(c->l, "egress", "end", &f);
 }
+
+void
+record_grant_used(struct listener *l, const char *grant, unsigned left)
+{
+	struct fields f;
+
+	fields_init(&f);
+	add(&f, "grant", "%s", grant);
+	add(&f, "uses", "%u", left);
+	append(l, "grant", "use", &f);
+}
+
+/* --- their end ---------------------------------------------------------------------- */
 
 void
 record_flush(struct listener *l)
 {
-	(void)l;
+	struct denials *d = l->denials;
+	struct fields f;
+
+	if (d == NULL)
+		return;
+	for (struct key *k = d->keys; k < d->keys + RECORD_KEYS; k++) {
+		if (k->used && k->count > 0)
+			tell(d, k);
+		k->used = false;
+	}
+	tell_dropped(d);
+	if (d->more == 0)
+		return;
+	fields_init(&f);
+	add(&f, "verdict", "allowed");
+	add_number(&f, "more", d->more);
+	d->more = 0;
+	append(l, "egress", "end", &f);
 }
 
 void
 denials_free(struct denials *d)
 {
-	(void)d;
+	if (d == NULL)
+		return;
+	event_free(d->timer);
+	free(d);
 }

@@ -38,6 +38,8 @@ struct record_passed {
 	const char *end;	/* why, "" when it went well */
 };
 void record_passed(const struct record_passed *r);
+/* A use of a grant, of which so many are left. */
+void record_grant_used(struct listener *l, const char *grant, unsigned left);
 /* What is coalesced is told now; with the listener. */
 void record_flush(struct listener *l);
 void denials_free(struct denials *d);	/* NULL ok */

@@ -19,5 +19,7 @@ struct evbuffer;
  */
 void tunnel_start(struct listener *l, int fd, const struct host *h,
     uint16_t port, struct evbuffer *early);
+/* Pipes that are kept: at the end. */
+void tunnel_pipes_free(struct proxy *x);
 
 #endif

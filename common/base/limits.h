@@ -93,7 +93,9 @@
 #define SBX_JOURNAL_ANSWERS 16384	/* of one writer, not sent yet */
 #define SBX_JOURNAL_TORN 16	/* lines that wait for their account */
 #define SBX_PROXY_CONNS 256	/* of one sandbox, through the proxy */
-#define SBX_PROXY_CONNS_ALL 1500 /* each has two descriptors and two pipes */
+#define SBX_PROXY_CONNS_ALL 1500 /* each has two descriptors, and two pipes
+				  * while something is in them */
+#define SBX_PROXY_PIPES 16	/* kept for the next */
 #define SBX_PROXY_BUDGETS 32	/* tunnelled hosts counted for one sandbox */
 #define SBX_PROXY_CLOSED 64	/* ids of ended sandboxes it remembers */
 /* A file's change time lags behind the clock by up to a tick (10 ms at most).

@@ -290,12 +290,12 @@ test_hello(void)
 	expect(SBX_E_SYNTAX, "begin", "an empty record");
 	begin(0);
 	records(100);
-	expect(SBX_E_SYNTAX, "names no server", "no extension");
+	expect(SBX_E_NOENT, "names no server", "no extension");
 	begin(4);
 	put_number(0xff01, 2);
 	put_number(0, 2);
 	records(100);
-	expect(SBX_E_SYNTAX, "names no server", "no SNI");
+	expect(SBX_E_NOENT, "names no server", "no SNI");
 	begin(20);
 	put_name("a", 1);
 	put_name("b", 1);
