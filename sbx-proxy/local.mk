@@ -5,6 +5,7 @@ noinst_LIBRARIES += libsbxegress.a
 libsbxegress_a_SOURCES = sbx-proxy/addr.c sbx-proxy/addr.h sbx-proxy/gate.c \
 	sbx-proxy/gate.h sbx-proxy/hello.c sbx-proxy/hello.h sbx-proxy/host.c \
 	sbx-proxy/host.h sbx-proxy/policy.c sbx-proxy/policy.h \
+	sbx-proxy/policy_conf.c \
 	sbx-proxy/push.c sbx-proxy/push.h
 
 pkglibexec_PROGRAMS += sbx-proxy

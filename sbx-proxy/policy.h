@@ -14,6 +14,7 @@
 
 #define POLICY_MAX 1024u	/* entries, the built-in ones included */
 #define POLICY_PINS 256u
+#define POLICY_ENTRIES_BYTES 122880u /* PROXY_POLICY */
 
 enum policy_scheme { POLICY_HTTP = 1, POLICY_HTTPS = 2 };
 
@@ -64,6 +65,13 @@ int policy_add(struct policy *p, const char *entry, enum policy_how how,
  * 0; SBX_E_SYNTAX, SBX_E_LIMIT with err set. */
 int policy_load(struct policy *p, const struct sbx_strs *entries, bool any,
     uint64_t out_bytes, struct sbx_err *err);
+struct sbx_conf;
+/* The settings as entries, whose bytes are b's; and as a policy.  0, and what
+ * policy_load() returns. */
+int policy_entries(const struct sbx_conf *c, struct sbx_strs *ret,
+    struct sbx_buf *b, struct sbx_err *err);
+int policy_conf(struct policy *p, const struct sbx_conf *c,
+    struct sbx_err *err);
 /* NULL: there is none. */
 const struct policy_pin *policy_pin(const struct policy *p,
     const struct host *host, uint16_t port);

@@ -30,12 +30,17 @@ const struct sbx_conf_row sbx_conf_rows[SBX_CONF_K_MAX] = {
 	[SBX_CONF_K_##n] = { .name = #n, .env = e, .doc = t,                  \
 	    .kind = SBX_CONF_STR, .max = hi,                                  \
 	    .offset = offsetof(struct sbx_conf, n), .def = d },
+#define CONF_LIST(n, e, t)                                                    \
+	[SBX_CONF_K_##n] = { .name = #n, .env = e, .doc = t,                  \
+	    .kind = SBX_CONF_LIST, .max = SBX_CONF_LINE_MAX,                  \
+	    .offset = offsetof(struct sbx_conf, n), .def = "" },
 #include "common/base/conf.def"
 #undef CONF_UINT
 #undef CONF_BOOL
 #undef CONF_WORD
 #undef CONF_PATH
 #undef CONF_STR
+#undef CONF_LIST
 };
 
 /* --- the nearest valid word --------------------------------------------- */
@@ -281,6 +286,45 @@ set_text(struct sbx_conf *c, const char *where,
 	return (0);
 }
 
+/* No entry is of a control character, so they can be shown and sent. */
+static int
+add_entry(struct sbx_conf_list *l, const char *entry, size_t len)
+{
+	if (l->len + len + 1 > sizeof(l->data))
+		return (SBX_E_LIMIT);
+	memcpy(l->data + l->len, entry, len);
+	l->data[l->len + len] = '\0';
+	l->len += (uint32_t)len + 1;
+	l->count++;
+	return (0);
+}
+
+/* Those of the same source are added to each other.  A comma is in no host and
+ * no address. */
+static int
+set_list(struct sbx_conf *c, const char *where,
+    const struct sbx_conf_row *row, const char *value, bool store,
+    struct sbx_err *err)
+{
+	struct sbx_conf_list *l = (void *)((char *)c + row->offset);
+	size_t i, n;
+
+	for (i = 0; value[i] != '\0'; i++)
+		if ((unsigned char)value[i] < 0x20 || value[i] == 0x7f)
+			return (sbx_err_set(err, SBX_E_SYNTAX,
+			    "%s: '%s' holds a control character", where,
+			    row->name));
+	for (; store && *value != '\0'; value += n + (value[n] == ',')) {
+		value += strspn(value, " ");
+		n = strcspn(value, ",");
+		if (n > 0 && add_entry(l, value, n) != 0)
+			return (sbx_err_set(err, SBX_E_LIMIT, "%s: all '%s' "
+			    "together are longer than %u bytes", where,
+			    row->name, SBX_CONF_LIST_MAX));
+	}
+	return (0);
+}
+
 /* Exact: what is nearly right is an error that says so. */
 static const struct sbx_conf_row *
 row_find(const char *name)
@@ -302,7 +346,7 @@ sbx_conf_set(struct sbx_conf *c, const char *where, const char *name,
 	    struct sbx_err *) = {
 		[SBX_CONF_UINT] = set_uint, [SBX_CONF_BOOL] = set_bool,
 		[SBX_CONF_WORD] = set_word, [SBX_CONF_PATH] = set_text,
-		[SBX_CONF_STR] = set_text };
+		[SBX_CONF_STR] = set_text, [SBX_CONF_LIST] = set_list };
 	const struct sbx_conf_row *row = row_find(name);
 	char shown[SHOWN];
 	bool store;
@@ -314,6 +358,10 @@ sbx_conf_set(struct sbx_conf *c, const char *where, const char *name,
 		    sbx_vis(shown, sizeof(shown), name, strlen(name)),
 		    nearest_keyword(name)));
 	store = source >= c->source[row - sbx_conf_rows];
+	if (store && source != c->source[row - sbx_conf_rows] &&
+	    row->kind == SBX_CONF_LIST)
+		memset((char *)c + row->offset, 0,
+		    sizeof(struct sbx_conf_list));
 	r = set[row->kind](c, where, row, value, store, err);
 	if (r == 0 && store)
 		c->source[row - sbx_conf_rows] = (uint8_t)source;
@@ -375,6 +423,33 @@ take_word(const char *s, size_t len, size_t *at, char *dst)
 	return (0);
 }
 
+static bool
+is_list(const char *key)
+{
+	const struct sbx_conf_row *row = row_find(key);
+
+	return (row != NULL && row->kind == SBX_CONF_LIST);
+}
+
+/* One word; of a list all that follow, with one blank between them.  *at is
+ * behind it and the blanks. */
+static int
+take_value(const char *s, size_t len, size_t *at, char *dst, bool list)
+{
+	size_t n = 0;
+	int r;
+
+	do {
+		if (n > 0)
+			dst[n++] = ' ';
+		if ((r = take_word(s, len, at, dst + n)) != 0)
+			return (r);
+		n += strlen(dst + n);
+		*at = skip_blanks(s, len, *at);
+	} while (list && *at < len && s[*at] != '#');
+	return (0);
+}
+
 /* A keyword, blanks, one value, perhaps a comment. */
 static int
 parse_line(struct sbx_conf *c, const char *where, const char *s, size_t len,
@@ -399,11 +474,10 @@ parse_line(struct sbx_conf *c, const char *where, const char *s, size_t len,
 		return (sbx_err_set(err, SBX_E_SYNTAX, "%s: '%s' has no value",
 		    where, sbx_vis(shown, sizeof(shown), key, strlen(key))));
 	}
-	if (take_word(s, len, &at, value) != 0)
+	if (take_value(s, len, &at, value, is_list(key)) != 0)
 		return (sbx_err_set(err, SBX_E_SYNTAX,
 		    "%s: a quote is not closed or stands inside a word",
 		    where));
-	at = skip_blanks(s, len, at);
 	if (at < len && s[at] != '#')
 		return (sbx_err_set(err, SBX_E_SYNTAX,
 		    "%s: more than one value, quote it if it holds blanks",
@@ -419,7 +493,8 @@ check_twice(const uint8_t *before, const uint8_t *seen, const char *where,
 	size_t i;
 
 	for (i = 0; i < SBX_CONF_K_MAX; i++)
-		if (before[i] != 0 && seen[i] != 0)
+		if (before[i] != 0 && seen[i] != 0 &&
+		    sbx_conf_rows[i].kind != SBX_CONF_LIST)
 			return (sbx_err_set(err, SBX_E_EXISTS,
 			    "%s: '%s' was set before", where,
 			    sbx_conf_rows[i].name));
@@ -524,6 +599,18 @@ dump_text(struct sbx_buf *b, const char *s)
 	return (r);
 }
 
+static void
+dump_list(struct sbx_buf *b, const char *name, const struct sbx_conf_list *l)
+{
+	const char *s = l->data;
+
+	for (uint32_t i = 0; i < l->count; i++, s += strlen(s) + 1) {
+		(void)sbx_buf_printf(b, "%s ", name);
+		(void)dump_text(b, s);
+		(void)sbx_buf_str(b, "\n");
+	}
+}
+
 int
 sbx_conf_dump(const struct sbx_conf *c, struct sbx_buf *b)
 {
@@ -533,6 +620,10 @@ sbx_conf_dump(const struct sbx_conf *c, struct sbx_buf *b)
 
 	for (row = sbx_conf_rows; row < sbx_conf_rows + SBX_CONF_K_MAX; row++) {
 		at = (const char *)c + row->offset;
+		if (row->kind == SBX_CONF_LIST) {
+			dump_list(b, row->name, (const void *)at);
+			continue;
+		}
 		(void)sbx_buf_printf(b, "%s ", row->name);
 		if (row->kind == SBX_CONF_UINT) {
 			memcpy(&v, at, sizeof(v));

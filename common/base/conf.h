@@ -13,11 +13,12 @@
 #define SBX_CONF_LINE_MAX 4608u		/* bytes of a line */
 #define SBX_CONF_PATH_MAX 4096		/* with the NUL */
 #define SBX_CONF_STR_MAX 256		/* with the NUL */
+#define SBX_CONF_LIST_MAX 16384		/* all entries of one, a NUL behind each */
 #define SBX_CONF_WORD_MAX 32		/* with the NUL */
 
 enum sbx_conf_kind {
 	SBX_CONF_UINT, SBX_CONF_BOOL, SBX_CONF_WORD, SBX_CONF_PATH,
-	SBX_CONF_STR, SBX_CONF_KIND_MAX
+	SBX_CONF_STR, SBX_CONF_LIST, SBX_CONF_KIND_MAX
 };
 /* The later wins. */
 enum sbx_conf_source {
@@ -33,13 +34,21 @@ enum sbx_conf_id {
 #define CONF_WORD(n, env, def, words, doc) SBX_CONF_K_##n,
 #define CONF_PATH(n, env, def, doc) SBX_CONF_K_##n,
 #define CONF_STR(n, env, def, max, doc) SBX_CONF_K_##n,
+#define CONF_LIST(n, env, doc) SBX_CONF_K_##n,
 #include "common/base/conf.def"
 #undef CONF_UINT
 #undef CONF_BOOL
 #undef CONF_WORD
 #undef CONF_PATH
 #undef CONF_STR
+#undef CONF_LIST
 	SBX_CONF_K_MAX
+};
+
+/* Entries one after the other, as struct sbx_strs has them. */
+struct sbx_conf_list {
+	uint32_t count, len;
+	char data[SBX_CONF_LIST_MAX];
 };
 
 /* A setting by its keyword.  A word is one of its row's words. */
@@ -49,12 +58,14 @@ struct sbx_conf {
 #define CONF_WORD(n, env, def, words, doc) char n[SBX_CONF_WORD_MAX];
 #define CONF_PATH(n, env, def, doc) char n[SBX_CONF_PATH_MAX];
 #define CONF_STR(n, env, def, max, doc) char n[SBX_CONF_STR_MAX];
+#define CONF_LIST(n, env, doc) struct sbx_conf_list n;
 #include "common/base/conf.def"
 #undef CONF_UINT
 #undef CONF_BOOL
 #undef CONF_WORD
 #undef CONF_PATH
 #undef CONF_STR
+#undef CONF_LIST
 	uint8_t source[SBX_CONF_K_MAX];	/* enum sbx_conf_source */
 };
 
@@ -81,7 +92,7 @@ int sbx_conf_set(struct sbx_conf *c, const char *where, const char *name,
     const char *value, enum sbx_conf_source source, struct sbx_err *err);
 /*
  * A whole file.  Any bytes; err begins with "FILE:LINE: ".  A keyword may
- * stand once.  0, SBX_E_NOENT (unknown keyword), SBX_E_SYNTAX, SBX_E_RANGE,
+ * stand once, but for lists.  0, SBX_E_NOENT (unknown keyword), SBX_E_SYNTAX, SBX_E_RANGE,
  * SBX_E_EXISTS (twice), SBX_E_LIMIT.
  */
 int sbx_conf_parse(struct sbx_conf *c, const char *file, const char *text,

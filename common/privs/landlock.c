@@ -58,6 +58,8 @@ add_dirs(int ruleset, const struct sbx_privs_row *row, const int *dir_fds,
 			.parent_fd = dir_fds[i],
 		};
 
+		if (dir_fds[i] == -1)
+			continue;	/* it does not exist */
 		if (syscall(SYS_landlock_add_rule, ruleset,
 		    LANDLOCK_RULE_PATH_BENEATH, &beneath, 0) < 0)
 			return (sbx_err_sys(err, "landlock_add_rule: %s (a "

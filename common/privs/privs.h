@@ -32,7 +32,8 @@ const struct sbx_privs_row *sbx_privs_row(enum sbx_proc proc);
 
 /* What the process was handed and its row grants access to. */
 struct sbx_privs_args {
-	const int *dir_fds;	/* directories for Landlock, in row order */
+	/* Directories for Landlock, in row order; -1: there is none. */
+	const int *dir_fds;
 	int ndir_fds;
 	/* Only for the row with namespaces: the user namespace to enter, the
 	 * caller's own or NULL to make one.  It must map the caller's ids. */

@@ -123,6 +123,7 @@ static const struct sbx_privs_call calls_dir_read[] = {
 static const struct sbx_privs_call calls_monitor[] = {
 	{ "accept4", "operators, on the one listener made before the cage" },
 	{ "getsockname", "a connection is one of the control socket" },
+	{ "openat", "sbx.conf again; Landlock, nothing else" },
 	{ "setsockopt", "send buffers of the channels it makes" },
 	{ "socketpair", "channels to introduce with", SBX_RULE_UNIX },
 	{ "wait4", "the end of the starter" },
@@ -323,6 +324,7 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 	[SBX_PROC_MONITOR] = {
 		.why = "decides and introduces; relays no payload",
 		.user = "sbxd", .flags = CAGED,
+		.dirs = { { "configuration directory", RIGHTS_READ } },
 		.calls = { calls_monitor, calls_memfd, calls_event,
 		    calls_base },
 		.nofile = NOFILE_SUITE, .nproc = 0,

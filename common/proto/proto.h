@@ -12,7 +12,7 @@
 
 #define SBX_PROTO_VERSION 1
 #define SBX_HDR_BYTES 12	/* u32 length, u16 type, u16 version, u32 id */
-#define SBX_MSG_BYTES_MAX 163840 /* largest body in msgs.def */
+#define SBX_MSG_BYTES_MAX 172032 /* largest body in msgs.def */
 #define SBX_MSG_FDS_MAX 4
 
 /* One kind of process.  A peer's identity is known from its descriptor. */

@@ -58,6 +58,10 @@ int64_t client_int(struct json_object *o, const char *name, int64_t absent);
 int cli_find(const struct cli *cli, const char *who, struct client *ret_c,
     char ret_id[16], struct sbx_err *err);
 
+/* sbx.conf of this user and SBX_*; no file: everything at its default.  0,
+ * SBX_E_SYS, SBX_E_LIMIT, and what sbx_conf_parse() returns. */
+struct sbx_conf;
+int cli_conf(const struct cli *cli, struct sbx_conf *c, struct sbx_err *err);
 /* What of the suite's channels this program takes (sbx -P). */
 struct sbx_accepts;
 extern const struct sbx_accepts cli_from_monitor, cli_from_image;
@@ -74,6 +78,7 @@ int cmd_stop(struct cli *cli, int argc, char **argv);
 int cmd_clean(struct cli *cli, int argc, char **argv);
 int cmd_image(struct cli *cli, int argc, char **argv);
 int cmd_token(struct cli *cli, int argc, char **argv);
+int cmd_explain(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);
 
 #endif

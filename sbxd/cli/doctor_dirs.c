@@ -103,33 +103,6 @@ remove_dir(struct doctor_dir *dir)
 	sbx_close(&dir->fd);
 }
 
-/* No file: everything at its default. */
-static void
-read_conf(struct doctor *d)
-{
-	char SBX_CLEANUP(free) *path =
-	    sbx_xasprintf("%s/sbx.conf", d->cli->paths.etc);
-	char SBX_CLEANUP(free) *text = sbx_xcalloc(1, SBX_CONF_FILE_MAX + 1);
-	FILE *f = fopen(path, "re");
-	size_t n = 0;
-
-	sbx_conf_init(&d->conf);
-	if (f == NULL && errno != ENOENT) {
-		(void)sbx_err_sys(&d->conf_err, "open %.160s", path);
-		return;
-	}
-	if (f != NULL) {
-		n = fread(text, 1, SBX_CONF_FILE_MAX + 1, f);
-		(void)fclose(f);
-	}
-	if (n > SBX_CONF_FILE_MAX)
-		(void)sbx_err_set(&d->conf_err, SBX_E_LIMIT,
-		    "%.160s is too long", path);
-	else if (sbx_conf_parse(&d->conf, path, text, n, &d->conf_err) == 0 &&
-	    sbx_conf_env(&d->conf, getenv, &d->conf_err) == 0)
-		(void)sbx_conf_check(&d->conf, &d->conf_err);
-}
-
 void
 doctor_begin(struct doctor *d, const struct cli *cli)
 {
@@ -142,7 +115,7 @@ doctor_begin(struct doctor *d, const struct cli *cli)
 		d->uid = pw == NULL || pw->pw_uid == 0 ? NOBODY : pw->pw_uid;
 		d->gid = pw == NULL || pw->pw_uid == 0 ? NOBODY : pw->pw_gid;
 	}
-	read_conf(d);
+	(void)cli_conf(cli, &d->conf, &d->conf_err);
 	(void)make_dir(&d->state, cli->paths.state, d->uid, d->gid);
 	(void)make_dir(&d->run, cli->paths.run, geteuid(), getegid());
 }

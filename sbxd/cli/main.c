@@ -45,6 +45,8 @@ static const struct command {
 	    "say who may use MCP over HTTP" },
 	{ "journal", cmd_journal_slot, "tail|show|verify [OPTION ...]",
 	    "read and verify the audit journal" },
+	{ "explain", cmd_explain, "[-X METHOD] URL | push OWNER/NAME REF",
+	    "say whether egress allows it, why, and what would" },
 	{ "doctor", cmd_doctor, "[--json]", "check what this machine lacks" },
 	{ "version", cmd_version, "", "print the version" },
 };

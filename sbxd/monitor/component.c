@@ -116,8 +116,10 @@ start_broker(struct component *c)
 static int
 start_proxy(struct component *c)
 {
-	return (sbx_send_proxy_start(c->peer, 0,
-	    &(struct sbx_proxy_start){ 0 }, NULL));
+	int r = sbx_send_proxy_start(c->peer, 0,
+	    &(struct sbx_proxy_start){ 0 }, NULL);
+
+	return (r == 0 ? egress_proxy_started(c->m) : r);
 }
 
 /* Which tools it lists; it decides nothing else. */

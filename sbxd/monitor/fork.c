@@ -109,6 +109,7 @@ fork_next(struct monitor *m, struct worker *w)
 	sb = sandbox_new(m, w, s->image, name, w->ask.label);
 	snapshot_give(s, sb);
 	sb->limits = s->limits;
+	sb->network = s->network;
 	sb->fork_worker = w->id;
 	sb->fork_ask = w->ask.id;
 	memcpy(w->ask.container, sb->id, sizeof(sb->id));
@@ -116,7 +117,7 @@ fork_next(struct monitor *m, struct worker *w)
 	    .op = "sandbox_create", .phase = "start", .who = sb->who,
 	    .container = sb->id }, "tool", w->call->tool, "image", sb->image,
 	    "name", sb->name, "snapshot", s->id, "source", s->container,
-	    NULL);
+	    "network", sb->network ? "1" : "0", NULL);
 }
 
 /* The state that they begin with is there. */
@@ -226,7 +227,8 @@ tell(struct monitor *m, struct worker *w, struct sandbox *sb)
 	    .run = r->id }, "digest", sb->digest, NULL);
 	(void)sbx_send_sb_created(w->peer, w->ask.id,
 	    &(struct sbx_sb_created){ .container = sb->id, .run = r->id,
-	    .image = sb->image, .digest = sb->digest, .name = sb->name },
+	    .image = sb->image, .digest = sb->digest, .name = sb->name,
+	    .network = sb->network },
 	    NULL);
 	sb->fork_ask = 0;
 }

@@ -1,12 +1,20 @@
 #include "sbxd/monitor/monitor.h"
 
-/* The proxy: so far it only says that it lives; its verdicts go to journald. */
+/*
+ * The proxy: its verdicts go to journald.  Safe when it is hostile: what it says
+ * here is about ways out that it holds itself.
+ */
+
+static struct monitor *
+of(struct sbx_peer *p)
+{
+	return (((struct component *)sbx_peer_ctx(p))->m);
+}
 
 static int
 on_proxy_opened(struct sbx_peer *p, struct sbx_in *in)
 {
-	(void)p;
-	(void)in;
+	egress_opened(of(p), &in->m.proxy_opened);
 	return (0);
 }
 

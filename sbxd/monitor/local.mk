@@ -8,7 +8,7 @@ sbxd_SOURCES = \
 	sbxd/monitor/from_journald.c sbxd/monitor/from_proxy.c \
 	sbxd/monitor/from_recorder.c sbxd/monitor/from_starter.c \
 	sbxd/monitor/from_worker.c sbxd/monitor/from_zygote.c \
-	sbxd/monitor/guard.c sbxd/monitor/introduce.c sbxd/monitor/journal.c \
+	sbxd/monitor/egress.c sbxd/monitor/guard.c sbxd/monitor/introduce.c sbxd/monitor/journal.c \
 	sbxd/monitor/limits.c sbxd/monitor/log.c \
 	sbxd/monitor/main.c sbxd/monitor/monitor.h sbxd/monitor/options.c \
 	sbxd/monitor/policy.c sbxd/monitor/principal.c sbxd/monitor/reap.c sbxd/monitor/run.c \
@@ -16,6 +16,6 @@ sbxd_SOURCES = \
 	sbxd/monitor/setup_userns.c sbxd/monitor/shutdown.c \
 	sbxd/monitor/tick.c sbxd/monitor/watch.c sbxd/monitor/worker.c
 sbxd_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(SECCOMP_CFLAGS) $(CAP_CFLAGS)
-sbxd_LDADD = libsbxprivs.a libsbxev.a libsbx.a $(EVENT_LIBS) $(SECCOMP_LIBS) \
+sbxd_LDADD = libsbxegress.a libsbxprivs.a libsbxev.a libsbx.a $(EVENT_LIBS) $(SECCOMP_LIBS) \
 	$(CAP_LIBS)
 dist_man_MANS += sbxd/monitor/sbxd.8 sbxd/monitor/sbx.conf.5

@@ -91,7 +91,7 @@ on_signal(evutil_socket_t sig, short what, void *arg)
 
 	(void)what;
 	if (sig == SIGHUP)
-		log_notice("SIGHUP: nothing to read again, ignoring");
+		egress_reload(m);
 	else
 		shutdown_begin(m, 0, sig == SIGTERM ? "SIGTERM" : "SIGINT");
 }
@@ -134,11 +134,13 @@ make_loop(struct monitor *m)
 	component_init(m);
 }
 
-/* From here on this process can open nothing (common/privs, row monitor). */
+/* From here on this process can open nothing but what lies beside sbx.conf, to
+ * read it (common/privs, row monitor). */
 static void
 cage(struct monitor *m)
 {
-	const struct sbx_privs_args args = { .trap = m->debug > 0 };
+	const struct sbx_privs_args args = { .trap = m->debug > 0,
+		.dir_fds = &m->dir_conf, .ndir_fds = 1 };
 	struct sbx_err err = { 0 };
 	uint32_t features = 0;
 
@@ -193,7 +195,8 @@ main(int argc, char **argv)
 	m->fd_in = m->fd_out = m->fd_root = m->fd_listen = m->fd_lock = -1;
 	m->dir_journal = m->dir_runs = m->dir_scratch = m->dir_images = -1;
 	m->fd_init = m->fd_userns = m->fd_ctl = -1;
-	m->fd_http = m->fd_tokens = -1;
+	m->fd_http = m->fd_tokens = m->fd_roots = m->fd_resolv = -1;
+	m->dir_conf = -1;
 	if ((r = setup_options(m, argc, argv, getenv)) >= 0)
 		return (r);
 	take_stdio(m);

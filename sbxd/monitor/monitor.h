@@ -208,6 +208,7 @@ struct snapshot {
 	bool ready;			/* the engine has it */
 	bool hidden;			/* a fork's state, a dependency layer */
 	bool live;			/* runs lived meanwhile */
+	bool network;			/* of that sandbox */
 	uint8_t method;			/* enum sbx_snap_method */
 	uint32_t depth;
 	uint64_t files, bytes, began_wall_ns;
@@ -238,6 +239,12 @@ struct deps {
 TAILQ_HEAD(deps_list, deps);
 #define DEPS_WAIT_S 38			/* then a call is told to ask again */
 
+/* Of SANDBOX_READY, kept; strings owned. */
+struct made {
+	struct sbx_strs env, entrypoint;
+	char user[65], workdir[1024];
+	bool own_user;
+};
 struct sandbox {
 	TAILQ_ENTRY(sandbox) link;
 	char id[SBX_CONTAINER_HEX + 1];
@@ -253,6 +260,8 @@ struct sandbox {
 	bool asked_stop;		/* its end is no surprise */
 	bool stop_late;			/* a warning was given */
 	bool hidden;			/* of deps.c: nobody may name it */
+	bool network;			/* it has a way out, or is to get one */
+	struct made *made;		/* owned: while that is being opened */
 	uint32_t fork_worker, fork_ask;	/* while others are made with it */
 	char snapshot[SBX_CONTAINER_HEX + 1];	/* to begin from, "": none */
 	uint64_t kept_wall_ns;		/* a snapshot has all of then; 0: none */
@@ -365,6 +374,11 @@ struct monitor {
 	unsigned debug, slot, slot_first, slot_last;
 	/* kept open for ever: after the cage nothing can be opened */
 	int dir_journal, dir_runs, dir_scratch, dir_images;
+	int dir_conf;			/* of sbx.conf, -1: there is none */
+	char *conf_path;		/* owned: sbx.conf */
+	const char *conf_name;		/* the last part of it */
+	bool conf_named;		/* by -f: it must be there */
+	int fd_roots, fd_resolv;	/* for the proxy */
 	int fd_init, fd_userns, fd_lock, fd_http, fd_tokens, fd_listen, fd_ctl;
 	uint32_t first_uid, uids;	/* for sandboxes; 0: they share one */
 	int fd_in, fd_out;		/* the stdio client's, else -1 */
@@ -581,6 +595,9 @@ void ask_fail_all(struct monitor *m, enum sbx_proc back, const char *why);
 void sandbox_create(struct monitor *m, struct worker *w,
     const struct sbx_sb_create *q, const char *why_image);
 void sandbox_list(struct monitor *m, struct worker *w, const char *ref);
+/* It stands, and has its way out where it is to have one: tell its maker. */
+void sandbox_made(struct monitor *m, struct sandbox *sb,
+    const struct sbx_sandbox_ready *q);
 void sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q);
 void sandbox_ended(struct monitor *m, const struct sbx_sandbox_ended *q);
 struct sandbox *sandbox_find(struct monitor *m, const char *id);
@@ -648,6 +665,26 @@ void fork_ready(struct monitor *m, struct worker *w);
 void fork_ended(struct monitor *m, struct worker *w, struct sandbox *sb,
     const char *reason);
 void fork_undo(struct monitor *m, struct worker *w);
+
+/* --- egress.c: ways out --------------------------------------------------- */
+/* Can the proxy be told these hosts?  0, SBX_E_SYNTAX, SBX_E_LIMIT; err set. */
+int egress_check(const struct sbx_conf *c, struct sbx_err *err);
+/* What the proxy needs of files, before the cage.  0, SBX_E_SYS. */
+int setup_egress(struct monitor *m, struct sbx_err *err);
+/* Tell the proxy what sandboxes may reach.  0, SBX_E_CLOSED. */
+int egress_policy(struct monitor *m);
+void egress_reload(struct monitor *m);		/* SIGHUP */
+/* It stands; sandbox_made() follows, or its end. */
+void egress_open(struct monitor *m, struct sandbox *sb,
+    const struct sbx_sandbox_ready *q);
+void egress_opened(struct monitor *m, const struct sbx_proxy_opened *q);
+/* A new life of the proxy: all that was open is to be so again. */
+int egress_proxy_started(struct monitor *m);
+/* What a command of that sandbox finds in its environment, with own (NULL ok)
+ * behind it; the bytes are b's.  0, SBX_E_LIMIT. */
+int egress_env(const struct sandbox *sb, const struct sbx_strs *own,
+    struct sbx_strs *ret, struct sbx_buf *b);
+void made_free(struct made *k);			/* NULL ok */
 
 /* --- deps.c: dependency layers ------------------------------------------- */
 /* The layer of these commands on that image that `who` has, ready or not. */
@@ -829,6 +866,10 @@ void setup_cgroups(struct monitor *m, uid_t engine);
 /* Without a starter nobody else removes them. */
 void setup_cgroups_undo(struct monitor *m);
 /* *ret_channel: owned by the caller. */
+/* Those of the file and the environment, as they are now, for what may change
+ * while the suite runs.  0, and what sbx_conf_parse() returns. */
+int options_reread(struct monitor *m, struct sbx_conf *c,
+    struct sbx_err *err);
 int setup_starter(struct monitor *m, int *ret_channel, struct sbx_err *err);
 
 #endif

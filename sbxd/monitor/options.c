@@ -124,34 +124,67 @@ take_options(struct monitor *m, int argc, char **argv, struct flags *f,
 	return (optind < argc ? usage(stderr) : -1);
 }
 
-/* file NULL: the usual one, which need not be there. */
+/* dir -1, or no such file: nothing. */
 static int
-read_file(struct monitor *m, const char *file, const char *etc,
-    struct sbx_err *err)
+read_file(struct monitor *m, struct sbx_conf *c, struct sbx_err *err)
 {
-	char SBX_CLEANUP(free) *path = NULL, SBX_CLEANUP(free) *text = NULL;
+	char SBX_CLEANUP(free) *text = NULL;
 	int SBX_CLEANUP(fd) fd = -1;
 	struct stat st;
 	size_t n = 0;
 	ssize_t got;
 
-	path = file != NULL ? sbx_xstrdup(file) :
-	    sbx_xasprintf("%s/sbx.conf", etc);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd == -1 && errno == ENOENT && file == NULL)
+	if (m->dir_conf == -1)
+		return (0);
+	fd = openat(m->dir_conf, m->conf_name, O_RDONLY | O_CLOEXEC |
+	    O_NONBLOCK | O_NOCTTY);
+	if (fd == -1 && errno == ENOENT && !m->conf_named)
 		return (0);
 	if (fd == -1 || fstat(fd, &st) == -1)
-		return (sbx_err_sys(err, "%.128s", path));
+		return (sbx_err_sys(err, "%.128s", m->conf_path));
 	if (!S_ISREG(st.st_mode))
 		return (sbx_err_set(err, SBX_E_SYNTAX,
-		    "%.128s: not a regular file", path));
+		    "%.128s: not a regular file", m->conf_path));
 	/* one byte more than permitted, so that the parser can refuse it */
 	text = sbx_xcalloc(1, SBX_CONF_FILE_MAX + 1);
 	while ((got = read(fd, text + n, SBX_CONF_FILE_MAX + 1 - n)) > 0)
 		n += (size_t)got;
 	if (got == -1)
-		return (sbx_err_sys(err, "%.128s", path));
-	return (sbx_conf_parse(&m->conf, path, text, n, err));
+		return (sbx_err_sys(err, "%.128s", m->conf_path));
+	return (sbx_conf_parse(c, m->conf_path, text, n, err));
+}
+
+/* file NULL: the usual one, which need not be there, nor its directory. */
+static int
+find_file(struct monitor *m, const char *file, struct sbx_err *err)
+{
+	char SBX_CLEANUP(free) *dir = NULL;
+	char *slash;
+
+	m->conf_named = file != NULL;
+	m->conf_path = file != NULL ? sbx_xstrdup(file) :
+	    sbx_xasprintf("%s/sbx.conf", m->paths.etc);
+	dir = sbx_xstrdup(m->conf_path);
+	slash = strrchr(dir, '/');
+	m->conf_name = m->conf_path + (slash != NULL ? slash + 1 - dir : 0);
+	if (slash != NULL)
+		*slash = '\0';
+	m->dir_conf = open(slash == NULL ? "." : dir[0] == '\0' ? "/" : dir,
+	    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (m->dir_conf == -1 && (m->conf_named || errno != ENOENT))
+		return (sbx_err_sys(err, "%.128s", m->conf_path));
+	return (0);
+}
+
+int
+options_reread(struct monitor *m, struct sbx_conf *c, struct sbx_err *err)
+{
+	int r;
+
+	sbx_conf_init(c);
+	if ((r = sbx_conf_env(c, getenv, err)) != 0)
+		return (r);
+	return (read_file(m, c, err));
 }
 
 /* log_level, raised by -v and -d. */
@@ -211,11 +244,13 @@ setup_options(struct monitor *m, int argc, char **argv,
 		return (r == 0 ? 0 : fail(&err));
 	if (sbx_paths_get(geteuid(), env, &m->paths, &err) != 0 ||
 	    sbx_conf_env(&m->conf, env, &err) != 0 ||
-	    read_file(m, f.file, m->paths.etc, &err) != 0)
+	    find_file(m, f.file, &err) != 0 ||
+	    read_file(m, &m->conf, &err) != 0)
 		return (fail(&err));
 	if (f.dump)
 		return (dump(m));
 	if (sbx_conf_check(&m->conf, &err) != 0 ||
+	    egress_check(&m->conf, &err) != 0 ||
 	    setup_http_check(m, &public, &err) != 0)
 		return (fail(&err));
 	if (f.check) {

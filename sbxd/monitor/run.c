@@ -182,6 +182,7 @@ run_exec(struct monitor *m, struct worker *w, const struct sbx_exec_start *e,
 {
 	struct sandbox *sb = exec_sandbox(m, w, e->container);
 	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
+	struct sbx_buf SBX_CLEANUP_BUF env = { 0 };
 	struct sbx_engine_exec msg;
 	const char *why;
 	struct run *r;
@@ -208,9 +209,9 @@ run_exec(struct monitor *m, struct worker *w, const struct sbx_exec_start *e,
 	w->ask.deadline_ns = sbx_mono_ns() + ASK_S * S_NS;
 	journal_exec_start(m, r, e);
 	msg = (struct sbx_engine_exec){ .container = sb->id, .run = r->id,
-		.argv = e->argv, .env = e->env, .cwd = e->cwd,
-		.by_ns = w->ask.deadline_ns };
-	if (sbx_send_engine_exec(engine, ++m->next_id, &msg, &stdin_fd) != 0) {
+		.argv = e->argv, .cwd = e->cwd, .by_ns = w->ask.deadline_ns };
+	if (egress_env(sb, &e->env, &msg.env, &env) != 0 ||
+	    sbx_send_engine_exec(engine, ++m->next_id, &msg, &stdin_fd) != 0) {
 		run_free(m, r);
 		ask_refuse(w, "exec_failed", "", "the engine did not take it");
 		return;

@@ -39,6 +39,7 @@ sandbox_free(struct monitor *m, struct sandbox *sb)
 		free(sb->baselines[i].dest);
 	TAILQ_REMOVE(&m->sandboxes, sb, link);
 	m->nsandboxes--;
+	made_free(sb->made);
 	free(sb);
 }
 
@@ -164,6 +165,9 @@ create_barred(struct monitor *m, const struct worker *w,
 	if (q->name[0] != '\0' && !policy_sandbox_name(q->name))
 		return ("a sandbox's name is a letter or digit and up to 63 "
 		    "of letters, digits, '.', '_' and '-'");
+	*ret_code = "suite_degraded";
+	if (q->want_network && component_peer(m, SBX_PROC_PROXY) == NULL)
+		return ("the egress proxy is not there");
 	*ret_code = "name_in_use";
 	if (q->name[0] != '\0' && sandbox_name_taken(m, w->who, q->name))
 		return ("one of your sandboxes has that name already");
@@ -227,6 +231,7 @@ sandbox_create(struct monitor *m, struct worker *w,
 	(void)sbx_strlcpy(sb->why_image, s != NULL ? s->why_image : why_image,
 	    sizeof(sb->why_image));
 	sb->throwaway = q->throwaway;
+	sb->network = q->want_network;
 	sb->limits = limits;
 	if (s != NULL) {
 		snapshot_give(s, sb);
@@ -237,7 +242,8 @@ sandbox_create(struct monitor *m, struct worker *w,
 	    .op = "sandbox_create", .phase = "start", .who = sb->who,
 	    .container = sb->id }, "tool", w->call->tool, "image", sb->image,
 	    "image_reason", sb->why_image, "name", sb->name,
-	    "throwaway", sb->throwaway ? "1" : "0", NULL);
+	    "throwaway", sb->throwaway ? "1" : "0", "network",
+	    sb->network ? "1" : "0", NULL);
 }
 
 /* It stands; if its maker is gone meanwhile, so must it. */
@@ -245,18 +251,30 @@ void
 sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q)
 {
 	struct sandbox *sb = sandbox_find(m, q->container);
-	struct worker *w;
-	struct run *r;
 
 	if (sb == NULL || sb->state != SBX_SANDBOX_CREATING)
 		return;
-	sb->state = SBX_SANDBOX_READY;
 	sb->limits.mem_bytes = q->mem_bytes;
 	sb->limits.cpu_milli = q->cpu_milli;
 	sb->limits.disk_bytes = q->disk_bytes;
 	sb->limits.enforced = q->enforced;
 	sb->used_ns = sbx_mono_ns();
 	(void)sbx_strlcpy(sb->digest, q->digest, sizeof(sb->digest));
+	if (sb->network && !sb->doomed)
+		egress_open(m, sb, q);
+	else
+		sandbox_made(m, sb, q);
+}
+
+/* With its way out, where it is to have one. */
+void
+sandbox_made(struct monitor *m, struct sandbox *sb,
+    const struct sbx_sandbox_ready *q)
+{
+	struct worker *w;
+	struct run *r;
+
+	sb->state = SBX_SANDBOX_READY;
 	if (sb->hidden && !sb->doomed) {
 		deps_sandbox_ready(m, sb);
 		return;
@@ -280,7 +298,7 @@ sandbox_ready(struct monitor *m, const struct sbx_sandbox_ready *q)
 	    .why_image = sb->why_image, .user = q->user, .workdir = q->workdir, .env = q->env,
 	    .entrypoint = q->entrypoint, .own_user = q->own_user,
 	    .nproc = SBX_SANDBOX_NPROC, .nofile = m->nofile_hard,
-	    .enforced = sb->limits.enforced,
+	    .network = sb->network, .enforced = sb->limits.enforced,
 	    .mem_bytes = sb->limits.mem_bytes,
 	    .cpu_milli = sb->limits.cpu_milli,
 	    .disk_bytes = sb->limits.disk_bytes,
@@ -393,7 +411,7 @@ send_item(struct worker *w, const struct sandbox *sb, const char *ref)
 		.idle_ms = sb->live_runs > 0 ? 0 :
 		    (now - sb->used_ns) / MS_NS,
 		.has_baseline = sb->baselines[0].when_wall_ns != 0,
-		.reap_held = reap_held(sb),
+		.reap_held = reap_held(sb), .network = sb->network,
 		.nproc = SBX_SANDBOX_NPROC, .nofile = w->m->nofile_hard,
 		.enforced = sb->limits.enforced,
 		.mem_bytes = sb->limits.mem_bytes,

@@ -62,11 +62,13 @@ shell_start(struct ctl *c, const struct sbx_shell_start *q)
 	struct monitor *m = c->m;
 	struct sandbox *sb = shell_sandbox(c, q);
 	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
+	struct sbx_strs env;
 	struct run *r;
 
 	if (sb == NULL)
 		return;
-	if (engine == NULL ||
+	if (engine == NULL || egress_env(sb, NULL, &env, &b) != 0 ||
 	    (r = run_new(m, sb->who, sb->id, SBX_TOOL_SHELL)) == NULL) {
 		ctl_refuse(c, "busy", "Try again.", "the suite has as many "
 		    "runs as it may, or is ending");
@@ -82,7 +84,7 @@ shell_start(struct ctl *c, const struct sbx_shell_start *q)
 	/* a failure is the engine's end, which ends the suite */
 	(void)sbx_send_engine_shell(engine, ++m->next_id,
 	    &(struct sbx_engine_shell){ .container = sb->id, .run = r->id,
-	    .argv = q->argv, .cwd = q->cwd[0] != '\0' ? q->cwd : "/workspace",
+	    .argv = q->argv, .env = env, .cwd = q->cwd[0] != '\0' ? q->cwd : "/workspace",
 	    .term = q->term, .rows = q->rows, .cols = q->cols }, NULL);
 }
 

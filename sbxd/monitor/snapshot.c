@@ -227,6 +227,7 @@ snapshot_begin(struct monitor *m, struct sandbox *sb, bool hidden, bool end,
 	while (snapshot_find(m, s->id) != NULL);
 	s->who = sb->who;
 	s->limits = sb->limits;
+	s->network = sb->network;
 	s->hidden = hidden;
 	s->began_wall_ns = sbx_wall_ns();
 	(void)sbx_strlcpy(s->container, sb->id, sizeof(s->container));

@@ -56,13 +56,11 @@ struct args_schema {
 /*
  * Arguments of the reference whose work this build does not do yet.  They are
  * not in the schemas; a client that sends one learns why, unless it asks for
- * nothing (null, or no network).
+ * nothing (null).
  */
 static const struct {
 	const char *name, *why;
 } later[] = {
-	{ "allow_network", "egress is not available in this build, a sandbox "
-	    "has no network" },
 	{ "branch", "cloning is not available in this build; use "
 	    "copy_project" },
 	{ "clone_dest", "cloning is not available in this build; use "
@@ -355,8 +353,7 @@ check_unknown(const struct args_schema *s, const char *name,
 	    i++) {
 		if (strcmp(name, later[i].name) != 0)
 			continue;
-		if (v == NULL || (json_object_is_type(v, json_type_boolean) &&
-		    !json_object_get_boolean(v)))
+		if (v == NULL)
 			return (0);
 		return (bad(res, "unavailable_argument",
 		    "\"%s\" cannot be given: %s. Leave it out.", name,

@@ -70,6 +70,7 @@ tool_sandbox_initialize(struct call *call)
 		.image = image != NULL ? image : "",
 		.name = name != NULL ? name : "",
 		.label = label != NULL ? label : "", .snapshot = "",
+		.want_network = args_bool(&call->args, "allow_network"),
 	};
 	struct ask_created c;
 	struct ask_deps deps;
@@ -137,6 +138,7 @@ tool_run_container_and_exec(struct call *call)
 		.image = image != NULL ? image : "",
 		.name = "", .label = label != NULL ? label : "",
 		.throwaway = 1,
+		.want_network = args_bool(&call->args, "allow_network"),
 	};
 	struct ask_created c;
 	struct run_spec spec;

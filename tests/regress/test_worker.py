@@ -483,13 +483,10 @@ bad("takes none", "sandbox_list_containers", {"x": 1}, "unknown_argument",
     "takes none")
 bad("hostile name", "sandbox_exec", {**C, "\x1b[31m\n" * 400: 1},
     "unknown_argument", "\\x1b")
-for name in ("allow_network", "clone_repo", "pr", "branch", "pip_args",
-             "repo"):
-    bad("later: " + name, "sandbox_initialize",
-        {name: True if name == "allow_network" else "x"},
-        "unavailable_argument", name, "not available" if name not in (
-            "mem_limit", "cpus", "disk_limit", "ttl_seconds", "pip_args")
-        else "in this build")
+for name in ("clone_repo", "pr", "branch", "pip_args", "repo"):
+    bad("later: " + name, "sandbox_initialize", {name: "x"},
+        "unavailable_argument", name, "not available"
+        if name != "pip_args" else "in this build")
 bad("missing", "sandbox_exec", {"commands": ["x"]}, "missing_argument",
     "container_id")
 bad("a prefix of an id", "sandbox_exec", {"container_id": "ab12",

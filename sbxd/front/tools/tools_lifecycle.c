@@ -24,6 +24,10 @@
 	    "ttl_seconds": {"type": "integer", "minimum": 1,             \
 	    "maximum": 2592000, "description":                           \
 	    "End it after so long."})
+#define NETWORK_IN                                                       \
+	SCHEMA("allow_network": {"type": "boolean", "default": false,    \
+	    "description":                                               \
+	    "A way out, by proxy, to allowed hosts only."})
 /* One sandbox as sandbox_list_containers and sandbox_attach show it. */
 #define SANDBOX_OUT                                                      \
 	SCHEMA("container_id": {"type": "string"},                       \
@@ -64,7 +68,8 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		.title = "Create a sandbox",
 		.description =
 		    "Create a sandbox: own processes, files and users, no "
-		    "network. Returns container_id, which every other tool "
+		    "network unless allow_network (HTTP and HTTPS, to "
+		    "allowed hosts; a refusal says why). Returns container_id, which every other tool "
 		    "takes. It runs as user sandbox (uid 1000), home "
 		    "/home/sandbox, work in /workspace. It lives until "
 		    "sandbox_stop or the end of the server; what is in it "
@@ -72,7 +77,7 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "copy_file. limits says what is enforced. setup runs "
 		    "commands in a fresh sandbox of the image and starts "
 		    "from what they left; the same setup again is instant.",
-		.input_schema = SCHEMA_IN(IMAGE_IN "," LIMITS_IN ","
+		.input_schema = SCHEMA_IN(IMAGE_IN "," NETWORK_IN "," LIMITS_IN ","
 		    SCHEMA("setup": {"type": "array", "minItems": 1,
 		    "maxItems": 64, "items": {"type": "string"},
 		    "description": "bash, one shell; kept as a layer."}) ","
@@ -152,8 +157,9 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "sandbox_exec_check. All output stays readable with "
 		    "read_output(run_id).",
 		.input_schema = SCHEMA_IN(SCHEMA_COMMANDS "," IMAGE_IN ","
-		    SCHEMA_TIMEOUT "," SCHEMA_STDIN "," SCHEMA_PLACE ","
-		    SCHEMA_VIEW_IN "," LABEL_IN, SCHEMA("commands")),
+		    NETWORK_IN "," SCHEMA_TIMEOUT "," SCHEMA_STDIN ","
+		    SCHEMA_PLACE "," SCHEMA_VIEW_IN "," LABEL_IN,
+		    SCHEMA("commands")),
 		.output_schema = SCHEMA_OUT(SCHEMA_RUN_STATES, SCHEMA_RUN_OUT
 		    "," SCHEMA("image": {"type": "string"},
 		    "image_reason": {"type": ["string", "null"]}),
