@@ -253,7 +253,7 @@ egress_env(const struct sandbox *sb, const struct sbx_strs *own,
 
 	sbx_buf_init(b, ENV_BYTES);
 	memset(ret, 0, sizeof(*ret));
-	r = sb->network ? sbx_egress_env(ret, b) : 0;
+	r = sb->network ? sbx_egress_env_add(ret, b) : 0;
 	/* the caller's come last and so decide */
 	while (r == 0 && own != NULL && (s = sbx_strs_next(own, s)) != NULL)
 		r = sbx_strs_add(ret, b, s);

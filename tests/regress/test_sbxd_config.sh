@@ -69,7 +69,20 @@ ok $? "a file that is named must exist"
 ok $? "a directory is not a configuration"
 "$sbxd" -V | grep -q '^sbxd [0-9]'
 ok $? "-V"
+SBX_ALLOW_HOST=a.example,b.example SBX_ALLOW_ANY_HOST=no \
+    SBX_RESOLVE="a.example:443 127.0.0.1:1" "$sbxd" -T >"$tmp/one"
+[ "$(grep -c '^allow_host [ab].example$' "$tmp/one")" -eq 2 ] &&
+    grep -q '^resolve "a.example:443 127.0.0.1:1"$' "$tmp/one"
+ok $? "lists from variables"
+echo "allow_host c.example" >"$tmp/etc/sbx.conf"
+echo "allow_host .d.example:8443 # and all below" >>"$tmp/etc/sbx.conf"
+[ "$("$sbxd" -T | grep -c '^allow_host')" -eq 2 ] &&
+    [ "$(SBX_ALLOW_HOST=a.example "$sbxd" -T | grep '^allow_host')" = \
+    "allow_host a.example" ]
+ok $? "a list may stand many times, and a variable takes its place"
 man=$SBX_SRC/sbxd/monitor/sbx.conf.5
+export SBX_ALLOW_HOST=a SBX_INTERCEPT_HOST=b SBX_GRANT_HOST=c
+export SBX_RESOLVE="a:1 127.0.0.1:2"
 [ "$("$sbxd" -T | cut -d' ' -f1)" = \
     "$(sed -n 's/^\.It Ic \([a-z_]*\) .*/\1/p' "$man")" ]
 ok $? "sbx.conf(5) has the keywords of the dump, in its order"

@@ -77,7 +77,8 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "copy_file. limits says what is enforced. setup runs "
 		    "commands in a fresh sandbox of the image and starts "
 		    "from what they left; the same setup again is instant.",
-		.input_schema = SCHEMA_IN(IMAGE_IN "," NETWORK_IN "," LIMITS_IN ","
+		.input_schema = SCHEMA_IN(IMAGE_IN "," NETWORK_IN ","
+		    LIMITS_IN ","
 		    SCHEMA("setup": {"type": "array", "minItems": 1,
 		    "maxItems": 64, "items": {"type": "string"},
 		    "description": "bash, one shell; kept as a layer."}) ","
