@@ -69,8 +69,8 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		.description =
 		    "Create a sandbox: own processes, files and users, no "
 		    "network unless allow_network (HTTP and HTTPS, to "
-		    "allowed hosts; a refusal says why). Returns container_id, which every other tool "
-		    "takes. It runs as user sandbox (uid 1000), home "
+		    "allowed hosts; a refusal says why). Returns "
+		    "container_id, which every other tool takes. It runs as user sandbox (uid 1000), home "
 		    "/home/sandbox, work in /workspace. It lives until "
 		    "sandbox_stop or the end of the server; what is in it "
 		    "is lost then. Put files into it with copy_project or "
