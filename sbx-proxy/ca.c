@@ -104,11 +104,13 @@ ca_make(const char *container, const struct policy *p, struct ca **ret,
 
 /*
  * What the engine keeps: magic, three lengths of 32 bits, big endian, and so
- * many bytes: the key, the intermediate, the root, each DER.
+ * many bytes: the key, the intermediate, the root, each DER; then SHA-256
+ * of all that, since not every bit of DER means something.
  */
 static const uint8_t magic[8] = "sbx-ca1";
 #define PARTS 3
 #define HEAD (sizeof(magic) + 4 * PARTS)
+#define SUM 32
 
 struct part {
 	const uint8_t *p;
@@ -116,11 +118,21 @@ struct part {
 };
 
 static bool
+sum_of(const uint8_t *p, size_t n, uint8_t md[SUM])
+{
+	return (EVP_Q_digest(NULL, "SHA256", NULL, p, n, md, NULL) == 1);
+}
+
+static bool
 kept_split(const uint8_t *p, size_t n, struct part parts[PARTS])
 {
 	size_t at = HEAD;
+	uint8_t md[SUM];
 
-	if (n < HEAD || memcmp(p, magic, sizeof(magic)) != 0)
+	if (n < HEAD + SUM || memcmp(p, magic, sizeof(magic)) != 0)
+		return (false);
+	n -= SUM;
+	if (!sum_of(p, n, md) || memcmp(p + n, md, SUM) != 0)
 		return (false);
 	for (size_t i = 0; i < PARTS; i++) {
 		const uint8_t *q = p + sizeof(magic) + 4 * i;
@@ -147,21 +159,13 @@ read_cert(const struct part *part)
 	return (NULL);
 }
 
-/* Only what we would write of it: the encoding has parts that nothing else
- * looks at. */
 static EVP_PKEY *
 read_key(const struct part *part)
 {
 	const uint8_t *p = part->p;
 	EVP_PKEY *k = d2i_PrivateKey(EVP_PKEY_EC, NULL, &p, (long)part->n);
-	uint8_t *der = NULL;
-	int n = k != NULL ? i2d_PrivateKey(k, &der) : 0;
-	bool same = n > 0 && (size_t)n == part->n &&
-	    memcmp(der, part->p, part->n) == 0;
 
-	if (n > 0)
-		OPENSSL_clear_free(der, (size_t)n);
-	if (same)
+	if (k != NULL && p == part->p + part->n)
 		return (k);
 	EVP_PKEY_free(k);
 	return (NULL);
@@ -253,7 +257,7 @@ kept_write(const struct ca *ca, int *ret_fd)
 	int k = i2d_PrivateKey(ca->key, NULL),
 	    i = i2d_X509(ca->intermediate, NULL), o = i2d_X509(ca->root, NULL),
 	    r = SBX_E_SYS;
-	size_t n = HEAD + (size_t)k + (size_t)i + (size_t)o;
+	size_t n = HEAD + (size_t)k + (size_t)i + (size_t)o + SUM;
 	uint8_t *b, *p;
 
 	if (k <= 0 || i <= 0 || o <= 0 || n > CA_KEPT_MAX ||
@@ -262,7 +266,8 @@ kept_write(const struct ca *ca, int *ret_fd)
 	memcpy(b, magic, sizeof(magic));
 	p = put_length(put_length(put_length(b + sizeof(magic), k), i), o);
 	if (i2d_PrivateKey(ca->key, &p) == k &&
-	    i2d_X509(ca->intermediate, &p) == i && i2d_X509(ca->root, &p) == o)
+	    i2d_X509(ca->intermediate, &p) == i &&
+	    i2d_X509(ca->root, &p) == o && sum_of(b, n - SUM, p))
 		r = sbx_memfd_sealed("authority", b, n, ret_fd);
 	OPENSSL_clear_free(b, n);
 	return (r);

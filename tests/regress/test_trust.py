@@ -183,9 +183,14 @@ def test_restore(e):
 
 def held(e):
     """Descriptors of what was sent that the engine still has."""
-    fds = "/proc/%d/fd" % e.proc.pid
-    return [f for f in os.listdir(fds)
-            if "memfd:test" in os.readlink(os.path.join(fds, f))]
+    fds, out = "/proc/%d/fd" % e.proc.pid, []
+    for f in os.listdir(fds):
+        try:
+            if "memfd:test" in os.readlink(os.path.join(fds, f)):
+                out.append(f)
+        except FileNotFoundError:
+            pass    # closed meanwhile
+    return out
 
 
 def soon(look):

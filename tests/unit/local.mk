@@ -77,3 +77,18 @@ TESTS += test_egress
 test_egress_SOURCES = tests/unit/test_egress.c tests/tap.h
 test_egress_CPPFLAGS = $(AM_CPPFLAGS)
 test_egress_LDADD = libsbxegress.a libsbx.a
+
+# the certificates of sandboxes
+check_PROGRAMS += test_ca
+TESTS += test_ca
+test_ca_SOURCES = tests/unit/test_ca.c tests/tap.h sbx-proxy/ca.c \
+	sbx-proxy/ca.h sbx-proxy/issue.c sbx-proxy/issue.h sbx-proxy/jks.c \
+	sbx-proxy/jks.h sbx-proxy/roots.c
+test_ca_CPPFLAGS = $(AM_CPPFLAGS) $(TLS_CFLAGS)
+test_ca_LDADD = libsbxegress.a libsbx.a $(TLS_LIBS)
+
+check_PROGRAMS += test_egress_env
+TESTS += test_egress_env
+test_egress_env_SOURCES = tests/unit/test_egress_env.c tests/tap.h
+test_egress_env_CPPFLAGS = $(AM_CPPFLAGS)
+test_egress_env_LDADD = libsbx.a
