@@ -16,6 +16,7 @@
 /* One refusal that is being coalesced. */
 struct key {
 	bool used;
+	bool told;		/* for the first time */
 	enum layer layer;
 	char code[40];
 	char target[TARGET_MAX + 1];
@@ -143,6 +144,7 @@ tell(struct denials *d, struct key *k)
 	add_number(&f, "dropped", d->dropped);
 	d->dropped = 0;
 	k->count = 0;
+	k->told = true;
 	append(d->l, "egress", "", &f);
 }
 
@@ -175,7 +177,7 @@ on_second(evutil_socket_t fd, short what, void *ctx)
 {
 	struct denials *d = ctx;
 	uint64_t now = sbx_mono_ns();
-	bool used = false;
+	bool used = false, due;
 	struct key *k;
 
 	(void)fd;
@@ -183,14 +185,12 @@ on_second(evutil_socket_t fd, short what, void *ctx)
 	for (k = d->keys; k < d->keys + RECORD_KEYS; k++) {
 		if (!k->used)
 			continue;
-		if (now < k->until || (k->count > 0 &&
-		    !rate_takes(&d->denied, now))) {
-			used = true;
-			continue;
-		}
-		if (k->count > 0)
+		due = now >= k->until;
+		if (k->count > 0 && (due || !k->told) &&
+		    rate_takes(&d->denied, now))
 			tell(d, k);
-		k->used = false;
+		k->used = !due || k->count > 0;
+		used = used || k->used;
 	}
 	if (used)
 		wait_second(d);
@@ -246,13 +246,13 @@ record_denied(struct listener *l, enum layer layer, const char *code,
 		d->dropped++;
 		return;
 	}
-	if (k->count == 0)
+	if (k->count++ == 0)
 		k->first = wall;
 	k->last = wall;
-	k->count++;
 	if (k->used)
 		return;
 	k->used = true;
+	k->told = false;
 	k->layer = layer;
 	k->until = now + RECORD_WINDOW_S * NS_S;
 	memcpy(k->code, name, sizeof(k->code));

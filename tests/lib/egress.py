@@ -657,6 +657,12 @@ class Proxy:
         os.write(self.wake[1], b"x")
         return old
 
+    def hang_up(self, which):
+        """That channel ends, as if its process had."""
+        c = {MONITOR: self.monitor, ENGINE: self.engine,
+             JOURNALD: self.journald}[which]
+        c.sock.shutdown(socket.SHUT_RDWR)
+
     def _take(self):
         import select
         while not self.ended:
@@ -674,7 +680,7 @@ class Proxy:
                     m = c.recv(0, keep_log=True)
                 except ipc.Timeout:
                     continue
-                except (ipc.Closed, OSError):
+                except (ipc.Closed, OSError, ValueError):
                     c.close()
                     m = None
                 with self.changed:

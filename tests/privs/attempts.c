@@ -455,6 +455,6 @@ const struct attempt attempts[] = {
 	{ "poll", loop, EVERYONE, NULL },
 	/* its watches are counted by user: see sbx_loop_new() */
 	{ "epoll", watches, "KAAKKKKKKKKAKKKAK", NULL },
-	{ "memfd_create", sealed, "AAAKKKKAAAKAKAAAK", NULL },
+	{ "memfd_create", sealed, "AAAKKKAAAAKAKAAAK", NULL },
 	{ NULL }
 };
