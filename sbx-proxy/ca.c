@@ -6,7 +6,6 @@
 #include "sbx-proxy/jks.h"
 
 #include <string.h>
-#include <time.h>
 
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
@@ -39,18 +38,6 @@ fail(struct sbx_err *err, const char *what)
 	ERR_clear_error();
 	return (sbx_err_set(err, SBX_E_SYS, "%s: %s", what,
 	    why != NULL ? why : "OpenSSL does not say why"));
-}
-
-void
-ca_init(void)
-{
-	struct tm tm;
-	time_t now = 0;
-
-	/* OpenSSL would read its configuration, and the C library, for the
-	 * first date, the zone. */
-	(void)OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
-	(void)gmtime_r(&now, &tm);
 }
 
 void

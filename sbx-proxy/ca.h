@@ -21,9 +21,6 @@
 				 * take: they stop at 100 KiB at the latest */
 #define CA_KEPT_MAX 65536u	/* bytes of what the engine keeps */
 
-/* Once, before the cage: what OpenSSL and the C library open files for. */
-void ca_init(void);
-
 /* The roots that upstreams are verified with. */
 struct roots {
 	X509_STORE *store;	/* owned */

@@ -369,6 +369,8 @@ int trust_take(struct sandbox *sb, int fds[], const char **ret_reason);
 /* sb takes old's place: the same files, and the authority is its now.  0, or
  * errno. */
 int trust_inherit(struct sandbox *sb, struct sandbox *old);
+/* A new proxy gets the authority that was kept. */
+void trust_tell_proxy(const struct sandbox *sb);
 
 /* --- tables of handlers, one a peer ------------------------------------------------------ */
 extern const struct sbx_dispatch_table engine_from_monitor, engine_from_init,

@@ -82,6 +82,7 @@ engine_add_peer(struct engine *e, enum sbx_proc proc, int fd)
 		spent_tell_recorder(e);
 	LIST_FOREACH(sb, &e->sandboxes, link) {
 		if (!rec) {
+			trust_tell_proxy(sb);
 			sandbox_tell_proxy(sb);
 			continue;
 		}

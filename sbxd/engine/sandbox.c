@@ -245,16 +245,11 @@ void
 sandbox_tell_proxy(struct sandbox *sb)
 {
 	struct sbx_proxy_listener m = { .container = sb->id };
-	struct sbx_proxy_kept kept = { .container = sb->id };
 
-	if (sb->e->proxy == NULL || sb->listener == -1 || sb->id[0] == '\0' ||
-	    (sb->state != SB_READY && sb->state != SB_FROZEN))
-		return;
-	/* a new proxy gets both again */
-	if (sb->authority != -1)
-		(void)sbx_send_proxy_kept(sb->e->proxy, 0, &kept,
-		    &sb->authority);
-	(void)sbx_send_proxy_listener(sb->e->proxy, 0, &m, &sb->listener);
+	if (sb->e->proxy != NULL && sb->listener != -1 && sb->id[0] != '\0' &&
+	    (sb->state == SB_READY || sb->state == SB_FROZEN))
+		(void)sbx_send_proxy_listener(sb->e->proxy, 0, &m,
+		    &sb->listener);	/* a new proxy gets it again */
 }
 
 /*

@@ -173,3 +173,13 @@ trust_inherit(struct sandbox *sb, struct sandbox *old)
 		sb->authority = sbx_steal_fd(&old->authority);
 	return (error);
 }
+
+void
+trust_tell_proxy(const struct sandbox *sb)
+{
+	struct sbx_proxy_kept m = { .container = sb->id };
+
+	if (sb->authority != -1 && (sb->state == SB_READY ||
+	    sb->state == SB_FROZEN))
+		(void)sbx_send_proxy_kept(sb->e->proxy, 0, &m, &sb->authority);
+}

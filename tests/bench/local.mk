@@ -29,3 +29,11 @@ bench_engine_SOURCES = tests/bench/bench_engine.c
 bench_engine_CPPFLAGS = $(AM_CPPFLAGS)
 bench_engine_LDADD = libsbx.a
 SBX_BENCHES += bench_engine
+
+noinst_PROGRAMS += bench_ca
+bench_ca_SOURCES = tests/bench/bench_ca.c sbx-proxy/ca.c sbx-proxy/ca.h \
+	sbx-proxy/issue.c sbx-proxy/issue.h sbx-proxy/jks.c sbx-proxy/jks.h \
+	sbx-proxy/roots.c
+bench_ca_CPPFLAGS = $(AM_CPPFLAGS) $(TLS_CFLAGS)
+bench_ca_LDADD = libsbxegress.a libsbx.a $(TLS_LIBS)
+SBX_BENCHES += bench_ca

@@ -584,7 +584,6 @@ test_others(void)
 int
 main(void)
 {
-	ca_init();
 	policy_init(&policy);
 	tap_plan(0);
 	test_chain();
