@@ -78,6 +78,14 @@ test_egress_SOURCES = tests/unit/test_egress.c tests/tap.h
 test_egress_CPPFLAGS = $(AM_CPPFLAGS)
 test_egress_LDADD = libsbxegress.a libsbx.a
 
+# what the proxy asks name servers, and takes of their answers
+check_PROGRAMS += test_dns
+TESTS += test_dns
+test_dns_SOURCES = tests/unit/test_dns.c tests/tap.h sbx-proxy/dns.c \
+	sbx-proxy/dns.h
+test_dns_CPPFLAGS = $(AM_CPPFLAGS)
+test_dns_LDADD = libsbx.a
+
 # the certificates of sandboxes
 check_PROGRAMS += test_ca
 TESTS += test_ca
