@@ -4,7 +4,7 @@
 # corpus in corpus/NAME.
 SBX_FUZZERS = fuzz_wire fuzz_conf fuzz_jsonrpc fuzz_json fuzz_journal \
 	fuzz_gitconfig fuzz_view fuzz_image fuzz_import fuzz_http \
-	fuzz_front fuzz_egress
+	fuzz_front fuzz_egress fuzz_answer
 
 if FUZZERS
 AM_CFLAGS += -fsanitize=fuzzer-no-link
@@ -56,6 +56,13 @@ fuzz_egress_SOURCES = tests/fuzz/fuzz_egress.c $(FUZZ_MAIN) \
 fuzz_egress_CPPFLAGS = $(AM_CPPFLAGS)
 fuzz_egress_LDFLAGS = $(FUZZ_LINK)
 fuzz_egress_LDADD = libsbx.a
+
+fuzz_answer_SOURCES = tests/fuzz/fuzz_answer.c $(FUZZ_MAIN) \
+	sbx-proxy/body.c sbx-proxy/body.h sbx-proxy/host.h \
+	sbx-proxy/strip.c sbx-proxy/strip.h
+fuzz_answer_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS)
+fuzz_answer_LDFLAGS = $(FUZZ_LINK)
+fuzz_answer_LDADD = libsbx.a $(EVENT_LIBS)
 
 fuzz_json_SOURCES = tests/fuzz/fuzz_json.c $(FUZZ_MAIN)
 fuzz_json_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)

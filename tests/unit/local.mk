@@ -100,3 +100,11 @@ TESTS += test_egress_env
 test_egress_env_SOURCES = tests/unit/test_egress_env.c tests/tap.h
 test_egress_env_CPPFLAGS = $(AM_CPPFLAGS)
 test_egress_env_LDADD = libsbx.a
+
+# what it takes out of heads, and how it frames bodies
+check_PROGRAMS += test_strip
+TESTS += test_strip
+test_strip_SOURCES = tests/unit/test_strip.c tests/tap.h sbx-proxy/body.c \
+	sbx-proxy/body.h sbx-proxy/strip.c sbx-proxy/strip.h
+test_strip_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS)
+test_strip_LDADD = libsbx.a $(EVENT_LIBS)

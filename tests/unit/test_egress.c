@@ -729,6 +729,61 @@ test_gate(void)
 	}
 }
 
+/* --- hosts of git alone ---------------------------------------------------------------- */
+
+static const struct {
+	const char *line;
+	enum gate_class class;
+} git_requests[] = {
+	{ "GET /o/r.git/info/refs?service=git-upload-pack", GATE_GIT_READ },
+	{ "GET /O/R/info/refs?service=git-upload-pack", GATE_GIT_READ },
+	{ "POST /o/r/git-upload-pack", GATE_GIT_READ },
+	{ "GET /o/r/info/refs?service=git-receive-pack", GATE_GIT_WRITE },
+	{ "POST /o/r.git/git-receive-pack", GATE_GIT_WRITE },
+	{ "POST /O/r.git/git-receive-pack", GATE_DENIED },
+	{ "POST /o/R/git-receive-pack", GATE_DENIED },
+	{ "GET /o/R/info/refs?service=git-receive-pack", GATE_DENIED },
+	{ "GET /", GATE_DENIED }, { "GET /o/r", GATE_DENIED },
+	{ "GET /o/r/raw/main/x", GATE_DENIED },
+	{ "GET /o/r/archive/main.tar.gz", GATE_DENIED },
+	{ "GET /repos/o/r", GATE_DENIED }, { "POST /graphql", GATE_DENIED },
+	{ "POST /o/r.git/info/lfs/objects/batch", GATE_DENIED },
+	{ "GET /o/r.git/HEAD", GATE_DENIED },
+	{ "GET /o/r.git/objects/info/packs", GATE_DENIED },
+	{ "GET /o/r/info/refs", GATE_DENIED },
+	{ "POST /o/r/git-upload-archive", GATE_DENIED },
+	{ "POST /o/r/git-receive-pack?x", GATE_DENIED },
+	{ "POST /g/o/r/git-upload-pack", GATE_DENIED },
+	{ "PUT /o/r/git-receive-pack", GATE_DENIED },
+};
+
+static void
+test_git_gate(void)
+{
+	struct sbx_http_head h;
+	char text[512];
+	struct gate g;
+	const char *why;
+	size_t i, used;
+	int r;
+
+	for (i = 0; i < sizeof(git_requests) / sizeof(git_requests[0]); i++) {
+		(void)snprintf(text, sizeof(text), "%s HTTP/1.1\r\nHost: a"
+		    "\r\n\r\n", git_requests[i].line);
+		r = sbx_http_head(text, strlen(text), &h, &used, &why);
+		gate_classify_git(&h, &g);
+		ok(r == 0 && g.class == git_requests[i].class &&
+		    (g.class == GATE_DENIED) == (g.why != NULL),
+		    "git alone: %s is %s (%s)", git_requests[i].line,
+		    gate_name(git_requests[i].class), gate_name(g.class));
+	}
+	(void)snprintf(text, sizeof(text), "POST /o/r/info/lfs/objects/batch "
+	    "HTTP/1.1\r\nHost: github.com\r\n\r\n");
+	r = sbx_http_head(text, strlen(text), &h, &used, &why);
+	gate_classify_git(&h, &g);
+	ok(r == 0 && strstr(g.why, "LFS") != NULL, "LFS is told apart");
+}
+
 int
 main(void)
 {
@@ -740,5 +795,6 @@ main(void)
 	test_refs();
 	test_policy();
 	test_gate();
+	test_git_gate();
 	return (tap_done());
 }

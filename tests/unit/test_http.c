@@ -188,10 +188,139 @@ test_chunks(void)
 	}
 }
 
+/* --- answers ---------------------------------------------------------------------- */
+
+#define OK "HTTP/1.1 200 OK\r\n"
+
+static const struct {
+	const char *name, *text;
+	int r;
+	unsigned status;
+	const char *framing;	/* "length N", "chunks", "none"; " close" */
+} answers[] = {
+	{ "the shortest", "HTTP/1.1 200\r\n\r\n", 0, 200, "none" },
+	{ "no reason", "HTTP/1.1 200 \r\n\r\n", 0, 200, "none" },
+	{ "a reason of words", "HTTP/1.1 404 Not\tFound \xe9\r\n\r\n", 0,
+	    404, "none" },
+	{ "a length", OK "Content-Length: 7\r\n\r\n", 0, 200, "length 7" },
+	{ "chunks", OK "transfer-encoding: Chunked\r\n\r\n", 0, 200,
+	    "chunks" },
+	{ "close", OK "Connection: a, Close\r\n\r\n", 0, 200, "none close" },
+	{ "keep-alive", OK "Connection: keep-alive\r\n\r\n", 0, 200,
+	    "none" },
+	{ "HTTP/1.0", "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n"
+	    "Content-Length: 1\r\n\r\n", 0, 200, "length 1 close" },
+	{ "continue", "HTTP/1.1 100 Continue\r\n\r\n", 0, 100, "none" },
+	{ "204", "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", 0,
+	    204, "length 0" },
+	{ "304 with the length of what it is not",
+	    "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", 0, 304,
+	    "length 9" },
+	{ "headers twice", OK "Set-Cookie: a\r\nSet-Cookie: b\r\n"
+	    "Host: a\r\nHost: b\r\n\r\n", 0, 200, "none" },
+	{ "nothing", "", SBX_E_AGAIN, 0, "" },
+	{ "not all of it", OK "A: b\r\n", SBX_E_AGAIN, 0, "" },
+	{ "HTTP/2", "HTTP/2 200\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "HTTP/2.0", "HTTP/2.0 200 OK\r\n\r\n", SBX_E_VERSION, 0, "" },
+	{ "HTTP/1.2", "HTTP/1.2 200 OK\r\n\r\n", SBX_E_VERSION, 0, "" },
+	{ "lower case", "http/1.1 200 OK\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "SSH", "SSH-2.0-OpenSSH_9.2\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "a request", "GET / HTTP/1.1\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "two digits", "HTTP/1.1 20 OK.\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "four digits", "HTTP/1.1 2000 OK\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "0", "HTTP/1.1 000 OK\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "600", "HTTP/1.1 600 OK\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "a sign", "HTTP/1.1 +20 OK\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "two blanks", "HTTP/1.1  200 OK\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "a control character in the reason",
+	    "HTTP/1.1 200 O\x01K\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "a lone LF", "HTTP/1.1 200 OK\n\n", SBX_E_SYNTAX, 0, "" },
+	{ "a lone LF later", OK "A: b\nC: d\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "a folded header", OK "A: b\r\n c\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "a blank before the colon", OK "Content-Length : 1\r\n\r\n",
+	    SBX_E_SYNTAX, 0, "" },
+	{ "two lengths", OK "Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
+	    SBX_E_SYNTAX, 0, "" },
+	{ "the same length twice", OK "Content-Length: 1\r\n"
+	    "Content-Length: 1\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "a list of lengths", OK "Content-Length: 1, 1\r\n\r\n",
+	    SBX_E_SYNTAX, 0, "" },
+	{ "length and chunks", OK "Content-Length: 1\r\n"
+	    "Transfer-Encoding: chunked\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "gzip, chunked", OK "Transfer-Encoding: gzip, chunked\r\n\r\n",
+	    SBX_E_SYNTAX, 0, "" },
+	{ "chunks in HTTP/1.0", "HTTP/1.0 200 OK\r\n"
+	    "Transfer-Encoding: chunked\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "a body in 204", "HTTP/1.1 204 No\r\nContent-Length: 1\r\n\r\n",
+	    SBX_E_SYNTAX, 0, "" },
+	{ "chunks in 100", "HTTP/1.1 100 Go\r\nTransfer-Encoding: chunked"
+	    "\r\n\r\n", SBX_E_SYNTAX, 0, "" },
+	{ "an empty line first", "\r\n" OK "\r\n", SBX_E_SYNTAX, 0, "" },
+};
+
+static void
+test_answers(void)
+{
+	struct sbx_http_answer a;
+	char framing[64];
+	size_t len;
+	int r;
+
+	for (size_t i = 0; i < SBX_NELEM(answers); i++) {
+		len = strlen(answers[i].text);
+		r = sbx_http_answer(answers[i].text, len, &a, &used, &why);
+		if (r != 0) {
+			ok(r == answers[i].r, "answer: %s: %s",
+			    answers[i].name, sbx_error_name(r));
+			continue;
+		}
+		(void)snprintf(framing, sizeof(framing), a.h.has_length ?
+		    "length %u%s" : a.h.chunked ? "chunks%.0u%s" :
+		    "none%.0u%s", (unsigned)a.h.length,
+		    a.h.close ? " close" : "");
+		ok(answers[i].r == 0 && used == len &&
+		    a.status == answers[i].status &&
+		    strcmp(framing, answers[i].framing) == 0,
+		    "answer: %s: %u, %s", answers[i].name, a.status, framing);
+	}
+}
+
+/* One byte less is never enough, and never wrong. */
+static void
+test_answer_cuts(void)
+{
+	static const char text[] = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n"
+	    "A: b\r\n\r\n";
+	struct sbx_http_answer a;
+	bool good = true;
+
+	for (size_t n = 0; n < sizeof(text) - 1; n++)
+		good &= sbx_http_answer(text, n, &a, &used, &why) ==
+		    SBX_E_AGAIN;
+	ok(good, "an answer that is cut is not complete");
+	ok(sbx_http_answer(text, sizeof(text) - 1, &a, &used, &why) == 0 &&
+	    sbx_text_is(a.reason, "OK") && a.h.nheaders == 2,
+	    "and whole it is");
+}
+
+static void
+test_lists(void)
+{
+	ok(head("GET / HTTP/1.1\r\n" H "Connection: a , Upgrade,\r\n"
+	    "Connection: keep-alive\r\n\r\n") == 0, "a list");
+	ok(sbx_http_lists(&h, "connection", (struct sbx_text){ "upgrade", 7 }) &&
+	    sbx_http_lists(&h, "Connection",
+	    (struct sbx_text){ "Keep-Alive", 10 }), "has its elements");
+	ok(!sbx_http_lists(&h, "connection", (struct sbx_text){ "keep", 4 }) &&
+	    !sbx_http_lists(&h, "x", (struct sbx_text){ "a", 1 }),
+	    "and no others");
+}
+
 int
 main(void)
 {
-	tap_plan((int)SBX_NELEM(heads) + 5 + (int)SBX_NELEM(chunked));
+	tap_plan((int)(SBX_NELEM(heads) + 5 + SBX_NELEM(chunked) +
+	    SBX_NELEM(answers) + 5));
 	for (size_t i = 0; i < SBX_NELEM(heads); i++) {
 		int r = head(heads[i].text);
 
@@ -201,5 +330,8 @@ main(void)
 	test_cuts();
 	test_limits();
 	test_chunks();
+	test_answers();
+	test_answer_cuts();
+	test_lists();
 	return (tap_done());
 }
