@@ -47,6 +47,7 @@ struct side {
 	bool ended;		/* what lies in its buffer is all */
 	bool failed;		/* and it did not end as it should */
 	bool deaf;		/* takes nothing any more */
+	bool paused;		/* is not read: its input is full */
 	size_t seen;		/* bytes of a head that have no line's end */
 };
 
@@ -112,6 +113,8 @@ struct evbuffer *side_in(const struct side *s);
 struct evbuffer *side_out(const struct side *s);
 /* What may still be put into its output. */
 size_t side_room(const struct side *s);
+/* Read it, or not, as there is room. */
+void side_pace(struct side *s);
 /* Of a head that is still to be read: is there a line's end that was not
  * there before, so that it is worth a try?  Cheap for a client that sends
  * byte by byte. */

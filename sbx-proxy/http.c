@@ -39,6 +39,26 @@ side_room(const struct side *s)
 	return (n < HTTP_SIDE ? HTTP_SIDE - n : 0);
 }
 
+/* libevent stops to read at the watermark, too, but then calls back without end
+ * for what is not taken. */
+void
+side_pace(struct side *s)
+{
+	bool full;
+
+	if (s->bev == NULL || s->ended)
+		return;
+	full = evbuffer_get_length(side_in(s)) >= HTTP_SIDE;
+	if (full == s->paused)
+		return;
+	s->paused = full;
+	/* either fails without an event base only */
+	if (full)
+		(void)bufferevent_disable(s->bev, EV_READ);
+	else
+		(void)bufferevent_enable(s->bev, EV_READ);
+}
+
 bool
 side_has_line(struct side *s)
 {
@@ -175,8 +195,11 @@ http_go(struct http *h, enum step step)
 	/* without a client nobody hears an answer */
 	while (step == STEP_AGAIN)
 		step = h->down.failed ? STEP_END : steps[h->state](h);
-	if (step == STEP_WAIT)
+	if (step == STEP_WAIT) {
+		side_pace(&h->down);
+		side_pace(&h->up.side);
 		return;
+	}
 	request_over(h, h->down.ended ? "client_closed" : "cut");
 	http_free(h);
 }

@@ -111,9 +111,11 @@ on_bytes(struct bufferevent *bev, void *ctx)
 
 	(void)bev;
 	h->moved_ns = sbx_mono_ns();
-	/* what comes unasked is answered to nobody: upstream_go() sees it */
 	if (h->state == ST_RELAY)
 		http_run(h);
+	else if (evbuffer_get_length(side_in(&h->up.side)) > 0)
+		/* nobody asked for it: it must not answer who asks next */
+		upstream_close(h);
 }
 
 static void

@@ -108,3 +108,15 @@ test_strip_SOURCES = tests/unit/test_strip.c tests/tap.h sbx-proxy/body.c \
 	sbx-proxy/body.h sbx-proxy/strip.c sbx-proxy/strip.h
 test_strip_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS)
 test_strip_LDADD = libsbx.a $(EVENT_LIBS)
+
+# requests and their answers, with all that is around the proxy played
+check_PROGRAMS += test_exchange
+TESTS += test_exchange
+test_exchange_SOURCES = tests/unit/test_exchange.c tests/tap.h \
+	sbx-proxy/body.c sbx-proxy/body.h sbx-proxy/client.c \
+	sbx-proxy/exchange.h sbx-proxy/http.c sbx-proxy/relay.c \
+	sbx-proxy/request.c sbx-proxy/strip.c sbx-proxy/strip.h \
+	sbx-proxy/upstream.c
+test_exchange_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(TLS_CFLAGS)
+test_exchange_LDADD = libsbxegress.a libsbxev.a libsbx.a $(EVENT_LIBS) \
+	$(TLS_LIBS)
