@@ -384,7 +384,8 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 		.families = SBX_FAM_INET | SBX_FAM_INET6,
 		.calls = { calls_proxy, calls_memfd, calls_event,
 		    calls_base },
-		.nofile = NOFILE_SUITE, .nproc = 0,
+		/* Up to six a connection, SBX_PROXY_CONNS_ALL of them. */
+		.nofile = RLIM_INFINITY, .nproc = 0,
 		.data = RLIM_INFINITY,
 	},
 	[SBX_PROC_ZYGOTE] = {

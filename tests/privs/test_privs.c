@@ -335,7 +335,7 @@ try_limits(enum sbx_proc proc, bool root)
 	(void)close(dir);
 	(void)waitpid(pid, NULL, 0);
 	want = proc == SBX_PROC_ENGINE || proc == SBX_PROC_RECORDER ||
-	    proc == SBX_PROC_INIT || before.rlim_max < 4096 ?
+	    proc == SBX_PROC_PROXY || proc == SBX_PROC_INIT || before.rlim_max < 4096 ?
 	    before.rlim_max : 4096;
 	ok(lim[0].rlim_cur == want, "%s: %llu descriptors",
 	    sbx_proc_name(proc), (unsigned long long)want);
