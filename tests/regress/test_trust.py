@@ -85,6 +85,23 @@ def test_variables(e):
              "sh -eu takes the file")
 
 
+def test_shell(e):
+    """A command on a terminal has what the monitor gives it."""
+    mid, out = e.next_id(), b""
+    e.mon.send("ENGINE_SHELL", mid, container=A, run=os.urandom(8).hex(),
+               argv=["sh", "-c", "echo =$FOO=$TERM="], env=["FOO=bar"],
+               cwd="/workspace", term="xterm", rows=24, cols=80)
+    m = e.answer(mid, "ENGINE_PTY")
+    end = time.monotonic() + 5
+    while b"\n" not in out and time.monotonic() < end:
+        try:
+            out += os.read(m.fds[0], 4096)
+        except OSError:     # the other side is closed
+            break
+    m.close()
+    tap.same(out, b"=bar=xterm=\r\n", "a shell: variables, and its terminal")
+
+
 ATTEMPTS = {
     "write": "echo x >> /run/sbx/ca.pem",
     "create": "touch /run/sbx/x",
@@ -246,6 +263,7 @@ def suite(user, **how):
             return
         test_files(e)
         test_variables(e)
+        test_shell(e)
         test_guest(e)
         test_hostile(e)
         test_kept(e)
