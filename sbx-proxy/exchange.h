@@ -88,7 +88,8 @@ struct http {
 	struct upstream up;
 	struct request req;
 	struct event *timer;	/* owned */
-	uint64_t moved_ns;	/* when a byte came or went last */
+	uint64_t moved_ns;	/* when a byte came or went last, */
+	size_t unsent;		/* and what was still to be written then */
 	uint64_t dropped;	/* bytes, in ST_DRAIN */
 	bool shut;		/* in it: all was sent, and the end of it */
 	bool told;		/* why TLS failed is on record */

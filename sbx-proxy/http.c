@@ -273,14 +273,30 @@ deadline(struct http *h)
 	return (STEP_END);
 }
 
+/* Written callbacks come when little is left: until then, what went is seen in
+ * what is left. */
+static void
+note_unsent(struct http *h)
+{
+	size_t n = evbuffer_get_length(side_out(&h->down));
+
+	if (h->up.side.bev != NULL)
+		n += evbuffer_get_length(side_out(&h->up.side));
+	if (n != h->unsent)
+		h->moved_ns = sbx_mono_ns();
+	h->unsent = n;
+}
+
 static void
 on_timer(evutil_socket_t fd, short what, void *ctx)
 {
 	struct http *h = ctx;
-	uint64_t quiet_s = (sbx_mono_ns() - h->moved_ns) / 1000000000u;
+	uint64_t quiet_s;
 
 	(void)fd;
 	(void)what;
+	note_unsent(h);
+	quiet_s = (sbx_mono_ns() - h->moved_ns) / 1000000000u;
 	/* what moves is not late */
 	if ((h->state == ST_RELAY || (h->state == ST_DRAIN && !h->shut)) &&
 	    quiet_s < HTTP_IDLE_S) {

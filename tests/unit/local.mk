@@ -71,6 +71,13 @@ test_http_SOURCES = tests/unit/test_http.c tests/tap.h
 test_http_CPPFLAGS = $(AM_CPPFLAGS)
 test_http_LDADD = libsbx.a
 
+# the HTTP parser beside another, where that is installed
+check_PROGRAMS += test_http_differ
+TESTS += test_http_differ
+test_http_differ_SOURCES = tests/unit/test_http_differ.c tests/tap.h
+test_http_differ_CPPFLAGS = $(AM_CPPFLAGS) $(HTTP_PARSER_CFLAGS)
+test_http_differ_LDADD = libsbx.a $(HTTP_PARSER_LIBS)
+
 # what the egress proxy decides by
 check_PROGRAMS += test_egress
 TESTS += test_egress
