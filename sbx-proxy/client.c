@@ -57,7 +57,7 @@ client_give(struct client *k)
 	return (fd);
 }
 
-/* --- refusals ----------------------------------------------------------------------- */
+/* --- refusals ------------------------------------------------------------ */
 
 static void
 wait_until(struct client *k, unsigned seconds)
@@ -91,7 +91,7 @@ client_refuse(struct client *k, enum layer layer, unsigned status,
 	wait_until(k, HTTP_LINGER_S);
 }
 
-/* --- the verdict ---------------------------------------------------------------------- */
+/* --- the verdict --------------------------------------------------------- */
 
 /* What is intercepted needs both; without them nothing passes. */
 static bool
@@ -218,7 +218,7 @@ client_parse(struct client *k)
 		    "host:port after CONNECT", "");
 }
 
-/* --- reading ---------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------- */
 
 /*
  * How many of the n bytes at p, which follow what is there, are to be taken:

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* --- one side --------------------------------------------------------------------- */
+/* --- one side ------------------------------------------------------------ */
 
 struct evbuffer *
 side_in(const struct side *s)
@@ -108,7 +108,7 @@ side_close(struct side *s)
 	*s = (struct side){ .bev = NULL };
 }
 
-/* --- the machine ------------------------------------------------------------------ */
+/* --- the machine --------------------------------------------------------- */
 
 static enum step
 step_wait(struct http *h)
@@ -232,7 +232,7 @@ tls_failed(struct http *h, const char *why)
 	record_denied(h->c.l, LAYER_TLS, "tls_failed", target, why);
 }
 
-/* --- deadlines -------------------------------------------------------------------- */
+/* --- deadlines ----------------------------------------------------------- */
 
 static enum step
 late(struct http *h, unsigned status, const char *why)
@@ -306,7 +306,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 	http_go(h, deadline(h));
 }
 
-/* --- the client's side ------------------------------------------------------------ */
+/* --- the client's side --------------------------------------------------- */
 
 static void
 on_bytes(struct bufferevent *bev, void *ctx)
@@ -385,7 +385,7 @@ http_start(struct listener *l, int fd, struct evbuffer *in)
 		http_go(h, http_enter(h, ST_HEAD));
 }
 
-/* --- TLS with the client ---------------------------------------------------------- */
+/* --- TLS with the client ------------------------------------------------- */
 
 /* CONNECT = SNI: here, and before a byte of a request. */
 static int

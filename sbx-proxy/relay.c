@@ -29,7 +29,7 @@ cut_answer(struct http *h, const char *end)
 	return (http_enter(h, ST_DRAIN));
 }
 
-/* --- the request's body -------------------------------------------------------------- */
+/* --- the request's body -------------------------------------------------- */
 
 static enum step
 relay_request(struct http *h)
@@ -50,7 +50,7 @@ relay_request(struct http *h)
 	return (STEP_WAIT);
 }
 
-/* --- the answer's head ---------------------------------------------------------------- */
+/* --- the answer's head --------------------------------------------------- */
 
 /* The connection ended before an answer.  One that was kept may have been
  * given up while the request was under way to it: what changes nothing and
@@ -130,7 +130,7 @@ relay_head(struct http *h)
 	return (STEP_AGAIN);
 }
 
-/* --- its body ---------------------------------------------------------------------------- */
+/* --- its body ------------------------------------------------------------ */
 
 static enum step
 finish(struct http *h)

@@ -32,7 +32,7 @@ request_target(const struct http *h, char *text, size_t size)
 	    h->req.raw == NULL ? "" : path->p);
 }
 
-/* --- its end ---------------------------------------------------------------------- */
+/* --- its end ------------------------------------------------------------- */
 
 static void
 copy_text(char *dst, size_t size, struct sbx_text t)
@@ -67,7 +67,7 @@ request_over(struct http *h, const char *end)
 	h->req = (struct request){ .what = "" };
 }
 
-/* --- refusals --------------------------------------------------------------------- */
+/* --- refusals ------------------------------------------------------------ */
 
 static const char *
 reason_of(unsigned status)
@@ -142,7 +142,7 @@ refuse(struct http *h, enum layer layer, unsigned status, const char *code,
 	    mend }));
 }
 
-/* --- by class ----------------------------------------------------------------------- */
+/* --- by class ------------------------------------------------------------ */
 
 static bool
 is_read(const struct http *h)
@@ -200,7 +200,7 @@ request_use(struct http *h)
 	g = find_grant(h);
 	if (g == NULL || strcmp(g->id, q->grant) != 0)
 		return (false);
-	/* asking for the refs, or whether one would be heard, changes nothing */
+	/* asking for the refs, or whether it would be heard, is no push */
 	if (!q->probe && !is_read(h))
 		grant_use(g);
 	return (true);
@@ -281,7 +281,7 @@ go_gate(struct http *h)
 	    "the REST API of repositories"));
 }
 
-/* --- whom it is for ------------------------------------------------------------------ */
+/* --- whom it is for ------------------------------------------------------ */
 
 static enum step
 go_class(struct http *h)
@@ -366,7 +366,7 @@ decide(struct http *h)
 	return (go_class(h));
 }
 
-/* --- its head ------------------------------------------------------------------------ */
+/* --- its head ------------------------------------------------------------ */
 
 /* n bytes at p are one: kept for as long as the request is under way. */
 static void
@@ -427,7 +427,7 @@ step_head(struct http *h)
 	return (decide(h));
 }
 
-/* --- a push -------------------------------------------------------------------------- */
+/* --- a push -------------------------------------------------------------- */
 
 /* Four bytes that git sends before a long push, to learn whether it would be
  * heard: an empty list of commands. */

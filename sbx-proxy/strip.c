@@ -85,7 +85,7 @@ add_header(struct sbx_buf *out, struct sbx_text name, struct sbx_text value)
 	(void)sbx_buf_add(out, "\r\n", 2);
 }
 
-/* --- the query -------------------------------------------------------------------- */
+/* --- the query ----------------------------------------------------------- */
 
 static int
 hex(char ch)
@@ -155,7 +155,7 @@ strip_query(struct sbx_text query, struct sbx_buf *out)
 	}
 }
 
-/* --- heads ------------------------------------------------------------------------ */
+/* --- heads --------------------------------------------------------------- */
 
 static bool
 goes_on(const struct sbx_http_head *h, struct sbx_text name)

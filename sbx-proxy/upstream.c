@@ -23,7 +23,7 @@ upstream_close(struct http *h)
 	h->up.answers = 0;
 }
 
-/* --- what is sent ----------------------------------------------------------------- */
+/* --- what is sent -------------------------------------------------------- */
 
 static uint16_t
 default_port(const struct http *h)
@@ -59,7 +59,7 @@ upstream_send(struct http *h)
 	return (http_enter(h, ST_RELAY));
 }
 
-/* --- TLS with the host -------------------------------------------------------------- */
+/* --- TLS with the host --------------------------------------------------- */
 
 static enum step
 verify_failed(struct http *h)
@@ -102,7 +102,7 @@ host_tls(struct http *h)
 	return (NULL);
 }
 
-/* --- what happens on it --------------------------------------------------------------- */
+/* --- what happens on it -------------------------------------------------- */
 
 static void
 on_bytes(struct bufferevent *bev, void *ctx)
@@ -145,7 +145,7 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 		upstream_close(h);
 }
 
-/* --- dialling ------------------------------------------------------------------------- */
+/* --- dialling ------------------------------------------------------------ */
 
 static enum step
 dial_failed(struct http *h, const char *code, const char *why)

