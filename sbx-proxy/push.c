@@ -157,8 +157,9 @@ command(struct head *h, const struct pkt *pkt, const struct push_grant *g)
 	if (n > 8 && memcmp(pkt->p, "shallow ", 8) == 0)
 		return (nul == NULL && h->commands == 0 &&
 		    oid_len(pkt->p + 8, n - 8) == n - 8);
-	if (nul != NULL && h->commands > 0)
-		return (false);		/* only the first has capabilities */
+	if (nul != NULL && (h->commands > 0 ||
+	    memchr(nul + 1, '\0', pkt->n - n - 1) != NULL))
+		return (false);		/* the first has them, once */
 	id = oid_len(pkt->p, n);
 	if (id == 0 || n < 2 * id + 3 || pkt->p[id] != ' ' ||
 	    oid_len(pkt->p + id + 1, n - id - 1) != id ||

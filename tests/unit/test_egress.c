@@ -443,6 +443,8 @@ test_push(void)
 	PKT(A " " B " " REF CAPS);
 	PKT(A " " B " " REF CAPS);
 	judged(SBX_E_SYNTAX, "parse", "capabilities twice");
+	PKT(A " " B " " REF CAPS "\0x");
+	judged(SBX_E_SYNTAX, "parse", "a second NUL behind the capabilities");
 	PKT(A " " B);
 	judged(SBX_E_SYNTAX, "parse", "no ref");
 	PKT(A "  " B " " REF);
