@@ -6,6 +6,7 @@ include tests/fuzz/local.mk
 include tests/lint/local.mk
 include tests/regress/local.mk
 include tests/guarantees/local.mk
+include tests/gauntlet/local.mk
 include tests/interop/local.mk
 include tests/bench/local.mk
 include tests/conformance/local.mk
