@@ -162,3 +162,7 @@ EXTRA_DIST += tests/regress/test_mcpschema.py \
 	tests/lib/mcprecord.py tests/lib/mcprelay.py tests/lib/mcpschema.py
 TESTS += tests/regress/test_ends.py
 EXTRA_DIST += tests/regress/test_ends.py
+
+# git through the proxy, against git-http-backend
+TESTS += tests/regress/test_git_egress.py
+EXTRA_DIST += tests/regress/test_git_egress.py
