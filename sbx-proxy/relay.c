@@ -6,7 +6,10 @@
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
+#include <sys/socket.h>
 
 static enum step
 bad_answer(struct http *h, const char *code, const char *why)
@@ -73,6 +76,18 @@ lost(struct http *h)
 	return (upstream_go(h));
 }
 
+/* A host that writes head and body apart may wait between them until we say
+ * that the first came, which a kernel without anything to send puts off. */
+static void
+hurry_host(const struct http *h)
+{
+	int one = 1;
+
+	/* it fails on a socket that is no TCP only */
+	(void)setsockopt(bufferevent_getfd(h->up.side.bev), IPPROTO_TCP,
+	    TCP_QUICKACK, &one, sizeof(one));
+}
+
 static enum step
 pass_head(struct http *h, const struct sbx_http_answer *a)
 {
@@ -90,6 +105,8 @@ pass_head(struct http *h, const struct sbx_http_answer *a)
 		sbx_fatal("no memory for an answer");
 	q->status = a->status;
 	q->answered = true;
+	if (!q->in.done)
+		hurry_host(h);
 	return (STEP_AGAIN);
 }
 
