@@ -97,6 +97,7 @@
 				  * while something is in them */
 #define SBX_PROXY_PIPES 16	/* kept for the next */
 #define SBX_PROXY_BUDGETS 32	/* tunnelled hosts counted for one sandbox */
+#define SBX_MAX_GRANTS 64	/* open at once, all sandboxes */
 #define SBX_PROXY_CLOSED 64	/* ids of ended sandboxes it remembers */
 /* A file's change time lags behind the clock by up to a tick (10 ms at most).
  * A copy is told to be over so long after its last byte, and what changes

@@ -29,6 +29,7 @@ ctl_ended(struct sbx_peer *p, int error)
 		log_warn("connection of an operator closed: %s uid=%u type=%u",
 		    sbx_error_name(error), c->uid, sbx_peer_last_type(p));
 	shell_gone(c);
+	grant_ctl_gone(c);
 	sbx_close(&c->master);
 	memset(c, 0, sizeof(*c));
 	c->master = -1;
@@ -175,8 +176,9 @@ ctl_tick(struct monitor *m, uint64_t now_ns)
 			continue;
 		if (sbx_peer_state(c->peer) == CTL_ASKED) {
 			shell_gone(c);
-			ctl_refuse(c, "timeout", "", "the sandbox did not "
-			    "start the command in time");
+			grant_ctl_gone(c);
+			ctl_refuse(c, "timeout", "", "the suite did not do it "
+			    "in time");
 		} else
 			sbx_peer_end_later(c->peer, SBX_E_TIMEOUT);
 	}

@@ -235,8 +235,10 @@ int
 egress_proxy_started(struct monitor *m)
 {
 	struct sandbox *sb;
-	int r = egress_policy(m);
+	int r;
 
+	grant_ended(m, NULL, "the proxy was started again");
+	r = egress_policy(m);
 	TAILQ_FOREACH(sb, &m->sandboxes, link)
 		if (r == 0 && sb->network &&
 		    (sb->state != SBX_SANDBOX_CREATING || sb->made != NULL))

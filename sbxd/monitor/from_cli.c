@@ -21,6 +21,17 @@ on_shell_start(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Its word is the operator's, who may push from his own machine as well. */
+static int
+on_ctl_grant(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct ctl *c = sbx_peer_ctx(p);
+
+	c->id = in->hdr.id;
+	grant_ask(c, &in->m.ctl_grant);
+	return (0);
+}
+
 /* It saw the end itself, so its going is no hang-up. */
 static int
 on_shell_done(struct sbx_peer *p, struct sbx_in *in)
@@ -35,6 +46,7 @@ on_shell_done(struct sbx_peer *p, struct sbx_in *in)
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_SHELL_START] = { SBX_ST(CTL_NEW), SBX_D_ONCE,
 	    on_shell_start },
+	[SBX_MSG_CTL_GRANT] = { SBX_ST(CTL_NEW), SBX_D_ONCE, on_ctl_grant },
 	[SBX_MSG_SHELL_DONE] = { SBX_ST(CTL_OVER), SBX_D_ONCE,
 	    on_shell_done },
 };

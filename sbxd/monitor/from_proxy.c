@@ -21,8 +21,9 @@ on_proxy_opened(struct sbx_peer *p, struct sbx_in *in)
 static int
 on_grant_state(struct sbx_peer *p, struct sbx_in *in)
 {
-	(void)p;
-	(void)in;
+	if (in->m.grant_state.state >= SBX_GRANT_PHASE_MAX)
+		return (SBX_E_RANGE);
+	grant_state(of(p), &in->m.grant_state);
 	return (0);
 }
 

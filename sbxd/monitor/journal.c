@@ -244,8 +244,7 @@ journal_foreign(struct monitor *m, const struct principal *who,
 	    .code = 1 }, "what", what, "id", id, NULL);
 }
 
-/* Same as journal_add() for a record of ours, but with an answer. */
-static uint32_t
+uint32_t
 journal_own(struct monitor *m, const struct record *r, ...)
 {
 	uint32_t id = ++m->next_id;

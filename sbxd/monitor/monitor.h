@@ -307,6 +307,19 @@ TAILQ_HEAD(run_list, run);
 LIST_HEAD(run_chain, run);
 #define RUN_CHAINS 1024
 
+/* One exchange more than the hosts of egress allow, for one sandbox. */
+struct grant {
+	bool used;
+	char id[17];
+	char container[SBX_CONTAINER_HEX + 1];
+	struct principal *who;		/* whose that is */
+	enum sbx_grant_op op;
+	char host[254], repo[141], ref[256], old_id[65], new_id[65];
+	bool force, open;		/* open: the proxy took it */
+	uint32_t uses, lifetime_ms;
+	uint32_t record_id;		/* JOURNAL_DONE awaited; 0: durable */
+};
+
 /* What an operator's connection has got to; used in from_cli.c. */
 enum ctl_state {
 	CTL_NEW,	/* accepted; may ask */
@@ -323,6 +336,7 @@ struct ctl {
 	uint64_t by_ns;			/* deadline of all states but SHELL */
 	uint32_t id;			/* of its request */
 	char run[SBX_RUN_HEX + 1];	/* "": none */
+	char grant[17];			/* that it waits for, or "" */
 	int master;			/* owned; until it is handed on */
 };
 
@@ -416,6 +430,7 @@ struct monitor {
 	struct copy copies[MAX_COPIES];
 	struct detect detects[MAX_COPIES];
 	struct ctl ctls[SBX_MAX_CTL];
+	struct grant grants[SBX_MAX_GRANTS];
 	struct sandbox_list sandboxes;
 	struct snapshot_list snapshots;
 	struct deps_list deps;
@@ -494,6 +509,9 @@ void journal_cross(struct monitor *m, struct worker *w,
     void (*then)(struct monitor *, struct worker *, struct sbx_in *,
     const char *), const struct record *r, ...) __attribute__((sentinel));
 /* The suite's own first and last record; the id for JOURNAL_DONE, 0: lost. */
+/* As journal_add(), but durable, with JOURNAL_DONE of the id that it returns.
+ * 0: it could not be sent. */
+uint32_t journal_own(struct monitor *m, const struct record *r, ...);
 uint32_t journal_suite(struct monitor *m, const char *op, int32_t code);
 /* Somebody named what is another's: recorded at a bounded rate. */
 void journal_foreign(struct monitor *m, const struct principal *who,
@@ -685,6 +703,17 @@ int egress_proxy_started(struct monitor *m);
 int egress_env(const struct sandbox *sb, const struct sbx_strs *own,
     struct sbx_strs *ret, struct sbx_buf *b);
 void made_free(struct made *k);			/* NULL ok */
+
+/* --- grant.c --------------------------------------------------------------- */
+/* For an operator, who is answered; no byte of it goes out before its record
+ * is durable. */
+void grant_ask(struct ctl *c, const struct sbx_ctl_grant *q);
+/* True: that JOURNAL_DONE was of a grant's record. */
+bool grant_recorded(struct monitor *m, const struct sbx_in *in);
+void grant_state(struct monitor *m, const struct sbx_grant_state *q);
+void grant_ctl_gone(struct ctl *c);	/* nobody waits for it now */
+/* container NULL: the proxy is gone, and with it all of them. */
+void grant_ended(struct monitor *m, const char *container, const char *why);
 
 /* --- deps.c: dependency layers ------------------------------------------- */
 /* The layer of these commands on that image that `who` has, ready or not. */

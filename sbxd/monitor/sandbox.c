@@ -380,6 +380,7 @@ sandbox_ended(struct monitor *m, const struct sbx_sandbox_ended *q)
 	if (proxy != NULL)
 		(void)sbx_send_proxy_close(proxy, 0,
 		    &(struct sbx_proxy_close){ .container = sb->id }, NULL);
+	grant_ended(m, sb->id, "its sandbox ended");
 	run_sandbox_ended(m, sb->id);
 	copy_sandbox_ended(m, sb->id);
 	ended_answer(m, sb, q);
