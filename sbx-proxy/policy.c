@@ -267,7 +267,8 @@ refuse(struct verdict *v, const char *code, enum policy_scheme scheme,
 	policy_text(&want, text, sizeof(text));
 	(void)snprintf(v->reason, sizeof(v->reason), "%s is not a host that "
 	    "sandboxes may reach", text);
-	(void)snprintf(v->mend, sizeof(v->mend), "allow_host %s", text);
+	(void)snprintf(v->mend, sizeof(v->mend), "To allow it, the operator writes "
+	    "`allow_host %s` into sbx.conf", text);
 }
 
 void

@@ -130,8 +130,7 @@ send_open(struct monitor *m, struct sandbox *sb)
 	if (p == NULL)
 		return (SBX_E_CLOSED);
 	return (sbx_send_proxy_open(p, ++m->next_id, &(struct sbx_proxy_open){
-	    .container = sb->id, .principal = sb->who->name,
-	    .again = sb->made == NULL }, NULL));
+	    .container = sb->id, .principal = sb->who->name }, NULL));
 }
 
 /* data: owned by the caller. */
