@@ -616,9 +616,13 @@ test_policy(void)
 		struct policy q;
 
 		policy_init(&q);
-		ok(strncmp(v.mend, "allow_host ", 11) == 0 &&
-		    policy_add(&q, v.mend + 11, POLICY_TUNNEL, false, &err) ==
-		    0 && decide(&q, urls[i].url, &v) >= 0,
+		const char *mend = strstr(v.mend, "`allow_host ");
+		char entry[HOST_MAX + 32] = "";
+
+		if (mend != NULL)
+			(void)sscanf(mend, "`allow_host %280[^`]", entry);
+		ok(policy_add(&q, entry, POLICY_TUNNEL, false, &err) == 0 &&
+		    decide(&q, urls[i].url, &v) >= 0,
 		    "%s mends it", v.mend);
 		policy_clear(&q);
 	}
