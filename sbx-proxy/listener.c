@@ -53,7 +53,7 @@ option_is(int fd, int option, int want)
  * more than the address and the namespace, which cannot change any more.
  */
 static const char *
-check_socket(int fd)
+check_socket(int fd, bool may_listen)
 {
 	struct sockaddr_storage ss = { 0 };
 	struct sockaddr_in *in = (struct sockaddr_in *)&ss;
@@ -64,7 +64,7 @@ check_socket(int fd)
 	if (!option_is(fd, SO_TYPE, SOCK_STREAM) ||
 	    !option_is(fd, SO_PROTOCOL, IPPROTO_TCP))
 		return ("not a TCP socket");
-	if (!option_is(fd, SO_ACCEPTCONN, 0))
+	if (!may_listen && !option_is(fd, SO_ACCEPTCONN, 0))
 		return ("it listens already");
 	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0 ||
 	    len != sizeof(*in) || in->sin_family != AF_INET ||
@@ -192,13 +192,15 @@ listener_add(struct proxy *x, const char *container, int fd,
 	*ret_reason = "this sandbox ended already";
 	if (was_closed(x, container))
 		return (EEXIST);
-	if ((*ret_reason = check_socket(owned)) != NULL)
+	l = listener_find(x, container);
+	/* a proxy before this one made it listen, and its authority was kept */
+	if ((*ret_reason = check_socket(owned, l != NULL && l->fd == -1 &&
+	    l->ca != NULL)) != NULL)
 		return (EINVAL);
 	netns = netns_of(owned);
 	/* A sandbox that was built anew has another namespace; the one before
 	 * has nobody in it any more. */
 	*ret_reason = "this sandbox has one already";
-	l = listener_find(x, container);
 	if (l != NULL && l->fd >= 0 && (l->netns == 0 || l->netns == netns))
 		return (EEXIST);
 	if ((*ret_reason = check_netns(x, netns)) != NULL)

@@ -44,6 +44,17 @@ REFUSED = {"tcp4": {"ENETUNREACH"}, "tcp6": {"ENETUNREACH", "EADDRNOTAVAIL"},
            "host_abstract": {"ECONNREFUSED", "EPERM"}}
 
 
+def refusals(tap, s, box, name, refused, prefix):
+    r = s.call("sandbox_exec", container_id=box,
+               argv=["python3", "-c", PROBE % name])
+    got = dict(line.split(None, 1) for line in r["output"].splitlines()
+               if " " in line)
+    tap.ok(got.get("devices") == "lo", prefix + "the only device is lo", r)
+    for what, allowed in refused.items():
+        tap.ok(got.get(what) in allowed,
+               f"{prefix}{what}: {' or '.join(sorted(allowed))}", got)
+
+
 def main():
     import socket
     tap = mcp.Tap()
@@ -53,14 +64,11 @@ def main():
     host.listen()
     with mcp.Suite() as s:
         box = s.call("sandbox_initialize")["container_id"]
-        r = s.call("sandbox_exec", container_id=box,
-                   argv=["python3", "-c", PROBE % name])
-        got = dict(line.split(None, 1) for line in
-                   r["output"].splitlines() if " " in line)
-        tap.ok(got.get("devices") == "lo", "the only device is lo", r)
-        for what, refusals in REFUSED.items():
-            tap.ok(got.get(what) in refusals,
-                   f"{what}: {' or '.join(sorted(refusals))}", got)
+        refusals(tap, s, box, name, REFUSED, "")
+        out = s.call("sandbox_initialize",
+                     allow_network=True)["container_id"]
+        refusals(tap, s, out, name, dict(REFUSED, egress={"OPEN"}),
+                 "with egress: ")
         procs = s.processes()
         nets = {pid: os.readlink(f"/proc/{pid}/ns/net")
                 for pid in procs["sbx-init"] + procs["sbxd-engine"]} \

@@ -62,6 +62,8 @@ test_proxy_LDADD = libsbx.a
 # the proxy among a monitor, an engine, name servers and upstreams in python
 TESTS += tests/regress/test_proxy_egress.py
 EXTRA_DIST += tests/lib/egress.py tests/regress/test_proxy_egress.py
+TESTS += tests/regress/test_egress_suite.py
+EXTRA_DIST += tests/regress/test_egress_suite.py
 TESTS += tests/regress/test_sbxd_suite.py tests/regress/test_cli.py
 EXTRA_DIST += tests/regress/test_sbxd_suite.py tests/regress/test_cli.py
 

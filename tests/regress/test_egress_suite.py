@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""A whole suite with a way out: what clients in a sandbox see of it, the
+settings read again, a proxy that dies, forks, grants by an operator's hand."""
+import os
+import re
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
+import egress  # noqa: E402
+import mcp  # noqa: E402
+
+tap = mcp.Tap()
+ok = tap.ok
+CODE = "curl -s -m 10 -o /dev/null -w '%%{http_code} %%{http_connect}' %s"
+SECRET = "canary-0123456789abcdef"
+
+
+class Place:
+    def __init__(self):
+        self.ca = egress.Authority()
+        self.ends = {n: egress.Upstream(self.ca, [n]) for n in (
+            "api.github.com", "tunnel.example", "deep.example",
+            "later.example")}
+        self.conf = "".join(
+            "resolve %s:443 127.0.0.1:%d\n" % (n, u.port)
+            for n, u in self.ends.items()) + \
+            "upstream_ca %s/root.pem\n" % self.ca.dir
+        os.chmod(self.ca.dir, 0o755)
+        os.chmod(self.ca.dir + "/root.pem", 0o644)
+        self.hosts = "allow_host tunnel.example\nintercept_host deep.example\n"
+        self.s = mcp.Suite(conf=self.conf + self.hosts)
+
+    def sh(self, box, command, **more):
+        r = self.s.call("sandbox_exec", container_id=box, commands=[command],
+                        **more)
+        return r.get("output", "") + r.get("stderr", "") or str(r)
+
+    def settings(self, hosts):
+        with open(self.s.root + "/etc/sbx.conf", "w") as f:
+            f.write(self.conf + hosts)
+        os.kill(self.s.processes()["sbxd"][0], signal.SIGHUP)
+
+    def proxy(self):
+        return self.s.processes().get("sbx-proxy", [None])[0]
+
+
+def look(p, box):
+    """what a sandbox with egress can do, and what it cannot"""
+    ok(p.sh(box, CODE % "https://api.github.com/repos/o/r") == "200 200",
+       "an intercepted host answers")
+    ok(p.sh(box, CODE % "https://tunnel.example/x") == "200 200",
+       "a tunnelled host answers")
+    ok(p.sh(box, CODE % "https://deep.example/x") == "200 200",
+       "a host that the operator has intercepted answers")
+    ok(p.sh(box, CODE % "https://later.example/x") == "000 403",
+       "one that is not allowed is refused")
+    text = p.sh(box, "curl -s -m 10 http://later.example/")
+    ok(text.startswith("BLOCKED by sbx: ") and "allow_host http://later"
+       in text, "with the reason and the mend", text)
+    ok(p.sh(box, "curl -s -m 5 --noproxy '*' https://192.0.2.1/; echo $?") ==
+       "7\n", "nothing goes round the proxy")
+
+
+def canary(p, box):
+    """G1, the other way: what a guest sends as its own goes nowhere"""
+    p.sh(box, "curl -s -m 10 -H 'Authorization: Bearer %s' -H 'Cookie: a=%s' "
+         "'https://deep.example/q?access_token=%s&b=1'" % ((SECRET,) * 3))
+    r = p.ends["deep.example"].requests[-1]
+    ok(SECRET not in repr(r) and "b=1" in r["target"],
+       "credentials of a client's own are removed", r)
+    ok(SECRET not in repr([j for j in p.s.journal()
+                           if j["component"] == "proxy"]),
+       "and the proxy's records have none")
+
+
+def environment(p, box):
+    names = {"HTTP_PROXY", "https_proxy", "SSL_CERT_FILE", "GIT_SSL_CAINFO",
+             "NODE_EXTRA_CA_CERTS", "NO_PROXY"}
+    for what, command in (
+            ("an exec", "env"),
+            ("a login shell that begins with nothing",
+             "env -i HOME=/home/sandbox bash -l -c env")):
+        got = {line.split("=")[0] for line in p.sh(box, command).split("\n")}
+        ok(names <= got, what + " has the variables", names - got)
+    r = p.s.call("sandbox_exec", container_id=box, commands=["echo $NO_PROXY"],
+                 env={"NO_PROXY": "mine"})
+    ok(r["output"] == "mine\n", "a caller's own value wins", r)
+    ok("Read-only" in p.sh(box, "echo > /run/sbx/ca.pem"),
+       "what clients trust cannot be changed")
+
+
+def reload_(p, box):
+    hold = p.s.start_call(
+        "sandbox_exec", container_id=box, timeout=60, commands=[
+            "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT "
+            "tunnel.example:443 HTTP/1.1\\r\\nHost: tunnel.example:443\\r\\n"
+            "\\r\\n' >&3; read -r line <&3; echo \"$line\"; cat <&3 "
+            ">/dev/null; date +%s.%N"])
+    time.sleep(1.5)
+    p.settings(p.hosts.replace("tunnel", "later"))
+    began = time.time()
+    ended = p.s.answer(hold)["result"]["structuredContent"]["output"]
+    ok("200" in ended and float(ended.split()[-1]) - began < 1.2,
+       "a tunnel that is not allowed any more is closed", (ended, began))
+    ok(p.sh(box, CODE % "https://later.example/x") == "200 200",
+       "and what is allowed now answers")
+    ok(p.sh(box, CODE % "https://tunnel.example/x") == "000 403",
+       "and what is not, does not")
+    p.settings("allow_host https://\n")
+    time.sleep(0.5)
+    ok(p.sh(box, CODE % "https://later.example/x") == "200 200",
+       "a mistake changes nothing")
+    p.settings(p.hosts)
+    ok(p.s.wait_for(lambda: p.sh(box, CODE % "https://tunnel.example/x") ==
+                    "200 200"), "as it was before")
+
+
+def dies(p, box):
+    """the proxy; its sandboxes go on with what they trust"""
+    was, trust = p.proxy(), p.sh(box, "cat /run/sbx/ca.pem")
+    os.kill(was, signal.SIGKILL)
+    ok(p.s.wait_for(lambda: p.proxy() not in (None, was)),
+       "another proxy takes its place")
+    ok(p.s.wait_for(lambda: p.sh(
+        box, CODE % "https://api.github.com/repos/o/r") == "200 200"),
+       "the way out is open again")
+    ok(p.sh(box, "cat /run/sbx/ca.pem") == trust,
+       "under the authority that it had")
+
+
+def others(p, box):
+    """what comes of a sandbox that has a way out"""
+    r = p.s.call("sandbox_snapshot", container_id=box)
+    ok(r["status"] == "ok", "a snapshot", r)
+    snap = r["snapshot_id"]
+    r = p.s.call("sandbox_restore", container_id=box, snapshot=snap,
+                 force=True)
+    ok(r["status"] == "ok" and p.s.wait_for(lambda: p.sh(
+        box, CODE % "https://deep.example/x") == "200 200"),
+       "after a restore it answers", r)
+    r = p.s.call("sandbox_fork", container_id=box, count=2)
+    forks = [c["container_id"] for c in r.get("sandboxes", ())]
+    ok(len(forks) == 2, "forks", r)
+    for f in forks:
+        ok(p.sh(f, CODE % "https://deep.example/x") == "200 200",
+           "a fork has a way out of its own")
+    ok(len({p.sh(f, "cat /run/sbx/ca.pem") for f in [box, *forks]}) == 3,
+       "and an authority of its own")
+    for f in forks:
+        p.s.call("sandbox_stop", container_id=f, force=True)
+    r = p.s.call("run_container_and_exec", allow_network=True,
+                 commands=[CODE % "https://deep.example/x"])
+    ok(r.get("output") == "200 200", "a throwaway sandbox, too", r)
+
+
+def grants(p, box, without):
+    new = "a" * 40
+    g = p.s.sbx("grant", "-t", "2", box, "o/r", "refs/heads/x", new)
+    found = re.match(r"granted ([0-9a-f]{16}): one push", g.stdout)
+    ok(g.returncode == 0 and found, "a grant is opened", g)
+    for what, args in (
+            ("of a sandbox without a way out",
+             [without, "o/r", "refs/heads/x", new]),
+            ("of no ref", [box, "o/r", "HEAD", new]),
+            ("of no commit", [box, "o/r", "refs/heads/x", "xyz"]),
+            ("of a host that is no git server",
+             [box, "tunnel.example/o/r", "refs/heads/x", new])):
+        g = p.s.sbx("grant", *args)
+        ok(g.returncode == 3 and g.stderr.startswith("sbx: "),
+           "refused: one " + what, g)
+    ident = found.group(1)
+
+    def records():
+        return [j for j in p.s.journal() if j["op"] == "grant" and
+                j["fields"].get("grant") == ident]
+    ok(p.s.wait_for(lambda: [j["phase"] for j in records()] ==
+                    ["start", "end"], 6), "its records: start, end",
+       records())
+    ok(records()[0]["fields"]["new_id"] == new, "with what it was for",
+       records()[0])
+
+
+def main():
+    p = Place()
+    with p.s as s:
+        r = s.call("sandbox_initialize")
+        without = r["container_id"]
+        ok(r["network"] == "off" and p.sh(
+            without, "env | grep -ci proxy; curl -s -m 5 -x "
+            "http://127.0.0.1:3128 https://api.github.com/; echo $?") ==
+           "0\n7\n", "without allow_network: no variable, refused", r)
+        r = s.call("sandbox_initialize", allow_network=True)
+        ok(r.get("network") == "on", "allow_network", r)
+        box = r["container_id"]
+        for part in (look, canary, environment, reload_, dies, others):
+            part(p, box)
+        grants(p, box, without)
+        seen = s.wait_for(lambda: [
+            j for j in s.journal() if j["component"] == "proxy" and
+            j["op"] == "egress" and j["fields"].get("layer") == "policy" and
+            j["container_id"] == box])
+        ok(seen, "refusals are in the journal under the sandbox")
+        r = {c["container_id"]: c["network"] for c in
+             s.call("sandbox_list_containers")["containers"]}
+        ok(r == {without: "off", box: "on"}, "the list says which", r)
+    for u in p.ends.values():
+        u.close()
+    p.ca.close()
+    tap.done()
+    sys.exit(tap.bad > 0)
+
+
+try:
+    main()
+except egress.Unable as e:
+    tap.skip(str(e), "a suite with egress")
+    tap.done()
