@@ -129,7 +129,9 @@ read_line(struct sbx_http_head *h, const char *p, const char *end,
 	if (!is_token(h->method) || version.len != 8 ||
 	    memcmp(version.p, "HTTP/", 5) != 0)
 		return (SBX_E_SYNTAX);
-	if (!sbx_text_is(version, "HTTP/1.1")) {
+	h->old = sbx_text_is(version, "HTTP/1.0") &&
+	    sbx_text_is(h->method, "CONNECT");
+	if (!h->old && !sbx_text_is(version, "HTTP/1.1")) {
 		*ret_why = "only HTTP/1.1 is spoken here";
 		return (SBX_E_VERSION);
 	}
@@ -268,6 +270,8 @@ read_meaning(struct sbx_http_head *h)
 	const char *why;
 
 	h->host = sbx_http_header(h, "host", NULL);
+	if (h->host.p == NULL && h->old)
+		h->host = h->target;
 	if (h->host.p == NULL)
 		return ("there is no Host");
 	if (h->host.len > 0 && !is_visible(h->host))

@@ -41,6 +41,8 @@ struct sbx_http_head {
 	bool has_length, chunked;	/* never both */
 	uint64_t length;		/* bytes of the body, when has_length */
 	bool close;			/* Connection: close */
+	bool old;			/* CONNECT of HTTP/1.0: without a Host,
+					 * its target stands for it */
 	bool expect;			/* Expect: 100-continue */
 };
 
@@ -49,7 +51,8 @@ struct sbx_http_head {
  * included; the body follows.
  * 0; SBX_E_AGAIN: more bytes are needed (only while n is below
  * SBX_HTTP_HEAD_BYTES); SBX_E_LIMIT: too long, or too many headers;
- * SBX_E_VERSION: not HTTP/1.1; SBX_E_SYNTAX: anything else, and *ret_why says
+ * SBX_E_VERSION: not HTTP/1.1, nor CONNECT of HTTP/1.0, which Python before
+ * 3.12 sends; SBX_E_SYNTAX: anything else, and *ret_why says
  * what, for a human, in both cases.
  */
 int sbx_http_head(const char *p, size_t n, struct sbx_http_head *ret_head,

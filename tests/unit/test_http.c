@@ -33,6 +33,7 @@ static const struct {
 	{ "nothing", "", SBX_E_AGAIN },
 	{ "half a line end", "GET / HTTP/1.1\r", SBX_E_AGAIN },
 	{ "HTTP/1.0", "GET / HTTP/1.0\r\n" H "\r\n", SBX_E_VERSION },
+	{ "CONNECT of HTTP/1.0", "CONNECT a:443 HTTP/1.0\r\n\r\n", 0 },
 	{ "HTTP/2", "PRI * HTTP/2.0\r\n\r\n", SBX_E_VERSION },
 	{ "no version", "GET /\r\n" H "\r\n", SBX_E_SYNTAX },
 	{ "two blanks", "GET  / HTTP/1.1\r\n" H "\r\n", SBX_E_SYNTAX },
