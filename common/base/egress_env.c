@@ -39,9 +39,9 @@ const struct sbx_egress_var sbx_egress_vars[] = {
 	{ "PIP_CERT", BUNDLE, false },
 	{ "CARGO_HTTP_CAINFO", BUNDLE, false },
 	{ "AWS_CA_BUNDLE", BUNDLE, false },
-	/* these two add to roots of their own */
-	{ "DENO_CERT", AT SBX_TRUST_OWN, false },
-	{ "NODE_EXTRA_CA_CERTS", AT SBX_TRUST_OWN, false },
+	/* these two add to roots of their own, which lack an operator's */
+	{ "DENO_CERT", BUNDLE, false },
+	{ "NODE_EXTRA_CA_CERTS", BUNDLE, false },
 	{ "NODE_USE_ENV_PROXY", "1", false },
 	/* Yarn takes no others; it knows no list of what is local, and refuses
 	 * to start with a variable that it does not know */

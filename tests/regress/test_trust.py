@@ -69,7 +69,7 @@ def test_variables(e):
     want = {"HTTPS_PROXY": "http://127.0.0.1:3128",
             "no_proxy": "localhost,127.0.0.1,::1",
             "SSL_CERT_FILE": "/run/sbx/ca-bundle.pem",
-            "NODE_EXTRA_CA_CERTS": "/run/sbx/ca.pem",
+            "NODE_EXTRA_CA_CERTS": "/run/sbx/ca-bundle.pem",
             "SYSTEM_WGETRC": "/run/sbx/wgetrc"}
     tap.ok(want.items() <= env.items() and "ALL_PROXY" not in env,
            "env -i bash -l has the variables", r)
