@@ -1,7 +1,8 @@
 # clients that people use, driving the suite; tests/lib/node.py finds them
 INTEROP_TESTS = tests/interop/test_sdk_stdio.py \
 	tests/interop/test_sdk_http.py tests/interop/test_inspector.py \
-	tests/interop/test_mcp_remote.py tests/interop/test_agents.py
+	tests/interop/test_mcp_remote.py tests/interop/test_agents.py \
+	tests/interop/test_clients_egress.py
 TESTS += $(INTEROP_TESTS)
 EXTRA_DIST += $(INTEROP_TESTS) tests/interop/clients.mjs \
 	tests/interop/cutter.mjs tests/interop/tour.mjs \

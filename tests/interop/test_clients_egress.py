@@ -200,6 +200,8 @@ def alone(ca, up):
         if os.path.isdir(os.path.expanduser("~/.rustup")):
             env["RUSTUP_HOME"] = os.path.expanduser("~/.rustup")
         env["TMPDIR"] = s.dir + "/home"
+        # not what this machine's own npm is told, as no sandbox sees it
+        env["npm_config_globalconfig"] = "/dev/null"
 
         def run(script):
             r = clients.run(s, ["sh", "-c", script], env)
