@@ -1,13 +1,16 @@
 # make bench: one JSON line a figure, never a verdict
 EXTRA_DIST += tests/bench/bench.py tests/bench/bench_image.py \
 	tests/bench/bench_snapshot.py tests/bench/bench_many.py \
-	tests/bench/bench_mcp.py tests/bench/mcp_server.mjs
+	tests/bench/bench_mcp.py tests/bench/mcp_server.mjs \
+	tests/bench/bench_egress.py
 .PHONY: bench
 bench: all $(SBX_BENCHES)
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
 		python3 $(top_srcdir)/tests/bench/bench.py
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
 		python3 $(top_srcdir)/tests/bench/bench_mcp.py
+	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
+		python3 $(top_srcdir)/tests/bench/bench_egress.py
 	@SBX_BUILD='$(abs_top_builddir)' \
 		python3 $(top_srcdir)/tests/bench/bench_image.py
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \

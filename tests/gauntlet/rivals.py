@@ -69,7 +69,7 @@ class Rival:
     def connect(self, box):
         s = socket.socket()
         s.settimeout(5)
-        s.connect(("127.0.0.1", 3128))
+        s.connect(("127.0.0.1", self.port))
         return s
 
     def trust(self, box):
@@ -99,7 +99,7 @@ class Rival:
 
 
 class Tinyproxy(Rival):
-    name = "tinyproxy"
+    name, port = "tinyproxy", 3129
 
     @staticmethod
     def missing():
@@ -112,16 +112,22 @@ class Tinyproxy(Rival):
                 f.write("^(.*)%s$\n" % h if h[0] == "\\" else "^%s$\n" % h)
             f.write("^(.*\\.)?wide\\.test$\n^(.*\\.)?dns\\.test$\n")
         with open(self.dir + "/conf", "w", encoding="ascii") as f:
-            f.write("Port 3128\nListen 127.0.0.1\nTimeout 20\nMaxClients 400\n"
+            f.write("Port 3129\nListen 127.0.0.1\nTimeout 20\nMaxClients 400\n"
                     "LogLevel Error\nAllow 127.0.0.1\nFilter \"%s/filter\"\n"
                     "FilterDefaultDeny Yes\nFilterExtended On\nFilterURLs Off\n"
                     "FilterCaseSensitive Off\nConnectPort 443\n"
                     "ConnectPort 8443\nDisableViaHeader Yes\n" % self.dir)
-        return self.spawn([find("tinyproxy"), "-d", "-c", self.dir + "/conf"])
+        with open(self.dir + "/resolv", "w", encoding="ascii") as f:
+            f.write("nameserver 127.0.0.1\n")
+        # it asks the system's name servers only: a view where they are ours
+        return self.spawn(["unshare", "-m", "sh", "-c", 'mount --bind resolv '
+                           '"$(realpath /etc/resolv.conf)" && exec "$@"',
+                           "sh", find("tinyproxy"), "-d", "-c",
+                           self.dir + "/conf"])
 
 
 class Squid(Rival):
-    name = "squid"
+    name, port = "squid", 3128
 
     @staticmethod
     def missing():
