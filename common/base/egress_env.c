@@ -39,6 +39,8 @@ const struct sbx_egress_var sbx_egress_vars[] = {
 	{ "PIP_CERT", BUNDLE, false },
 	{ "CARGO_HTTP_CAINFO", BUNDLE, false },
 	{ "AWS_CA_BUNDLE", BUNDLE, false },
+	/* a file of the host's npm may name another */
+	{ "npm_config_cafile", BUNDLE, false },
 	/* these two add to roots of their own, which lack an operator's */
 	{ "DENO_CERT", BUNDLE, false },
 	{ "NODE_EXTRA_CA_CERTS", BUNDLE, false },

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 
 SRC = os.environ.get("SBX_SRC") or os.path.join(
@@ -200,8 +201,6 @@ def alone(ca, up):
         if os.path.isdir(os.path.expanduser("~/.rustup")):
             env["RUSTUP_HOME"] = os.path.expanduser("~/.rustup")
         env["TMPDIR"] = s.dir + "/home"
-        # not what this machine's own npm is told, as no sandbox sees it
-        env["npm_config_globalconfig"] = "/dev/null"
 
         def run(script):
             r = clients.run(s, ["sh", "-c", script], env)
@@ -223,6 +222,12 @@ def in_suite(ca, up):
         def run(script):
             r = s.call("sandbox_exec", timeout=150, container_id=box,
                        argv=["bash", "-c", script])
+            for _ in range(60):
+                if r.get("status") != "running":
+                    break
+                time.sleep(2)
+                r = s.call("sandbox_exec_check", container_id=box,
+                           job_id=r["job_id"])
             return r.get("exit_code", r), str(r.get("output", r))
         matrix("in a sandbox: ", run)
 
