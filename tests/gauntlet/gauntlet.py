@@ -118,6 +118,11 @@ def token(n):
     return b"tok%013x" % (n * 7919 + 4096)
 
 
+def arrived(w, tok):
+    """At a good server; maybe over a connection that is older than this."""
+    return any(tok in a.data for a in w.arrived if not world.is_evil(*a.to))
+
+
 def run_control(target, name, number):
     """None, or what is wrong with it."""
     w, tok = target.world, token(number)
@@ -130,7 +135,7 @@ def run_control(target, name, number):
         time.sleep(0.05)
         if v != 200:
             return "answered %s %s" % (v, got.text[:120])
-        if not any(tok in a.data for a in w.arrivals(False)):
+        if not arrived(w, tok):
             return "did not arrive"
     except Refused as e:
         return "refused: %s %s" % (e.got.verdict(), e.got.text[:120])
@@ -183,10 +188,10 @@ def leaks(run, t):
     for a in w.arrivals():
         if world.is_evil(*a.to):
             out.append("reached %s:%d" % a.to)
-        elif run.token in a.data and not t.reach:
-            out.append("the data reached the good server")
         elif t.group == "sni" and a.spoke:
             out.append("bytes reached the good server")
+    if not t.reach and arrived(w, run.token):
+        out.append("the data reached the good server")
     evil = {q for q in map(str.lower, w.questions())
             if q in EVIL_NAMES or q.endswith(".evil.test")}
     if evil:

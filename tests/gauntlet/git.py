@@ -8,7 +8,7 @@ from technique import T, TOKEN, origin
 
 GH, API = ("inner", "github.com"), ("inner", "api.github.com")
 GATE = {("gate", "not_recognised"), ("gate", "body_not_allowed")}
-GRANT = {("grant", "no_grant")}
+GRANT = {("grant", "no_grant"), ("grant", "grant_ended")}
 BOTH = GATE | GRANT
 UP, RP = b"git-upload-pack", b"git-receive-pack"
 OLD, NEW, OTHER, ZERO = b"1" * 40, b"2" * 40, b"3" * 40, b"0" * 40
