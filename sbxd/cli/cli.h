@@ -78,6 +78,9 @@ int cmd_stop(struct cli *cli, int argc, char **argv);
 int cmd_clean(struct cli *cli, int argc, char **argv);
 int cmd_image(struct cli *cli, int argc, char **argv);
 int cmd_token(struct cli *cli, int argc, char **argv);
+/* "HOST/OWNER/NAME" or "OWNER/NAME", which is GitHub's, as grants have them: in
+ * lower case, and cut in place.  Not checked. */
+void cli_repo(char *text, const char **ret_host, const char **ret_repo);
 int cmd_explain(struct cli *cli, int argc, char **argv);
 int cmd_grant(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);

@@ -19,15 +19,19 @@ cli_conf(const struct cli *cli, struct sbx_conf *c, struct sbx_err *err)
 	char SBX_CLEANUP(free) *text = sbx_xcalloc(1, SBX_CONF_FILE_MAX + 1);
 	FILE *f = fopen(path, "re");
 	size_t n = 0;
-	int r;
+	int r = 0;
 
 	sbx_conf_init(c);
 	if (f == NULL && errno != ENOENT)
 		return (sbx_err_sys(err, "open %.160s", path));
 	if (f != NULL) {
 		n = fread(text, 1, SBX_CONF_FILE_MAX + 1, f);
+		if (ferror(f))
+			r = sbx_err_sys(err, "read %.160s", path);
 		(void)fclose(f);
 	}
+	if (r != 0)
+		return (r);
 	if (n > SBX_CONF_FILE_MAX)
 		return (sbx_err_set(err, SBX_E_LIMIT, "%.160s is too long",
 		    path));
@@ -105,8 +109,8 @@ static const char *const led[POLICY_HOW_MAX] = {
 };
 
 /* Without a grant. */
-#define GRANTED "it changes something there, which needs a grant of the suite"
-#define ASK "use the suite's own tools, which ask for it"
+#define GRANTED "it changes something there, which needs a grant"
+#define ASK "an operator opens one for a push, with `sbx grant`"
 static const struct {
 	bool passes;
 	const char *why, *mend;
@@ -115,9 +119,10 @@ static const struct {
 	[GATE_GIT_READ] = { true, "anonymous: what is public", "" },
 	[GATE_GIT_WRITE] = { false, GRANTED, ASK },
 	[GATE_API_READ] = { true, "anonymous: what is public", "" },
-	[GATE_API_WRITE] = { false, GRANTED, ASK },
+	[GATE_API_WRITE] = { false, GRANTED ", and there is none for the API",
+	    "" },
 	[GATE_GRAPHQL] = { false, "it may change something there, which needs "
-	    "a grant of the suite", ASK },
+	    "a grant, and there is none for it", "read with the REST API" },
 	[GATE_ASSET] = { true, "anonymous: what is public", "" },
 };
 
@@ -134,7 +139,10 @@ judge(struct question *q, const char **ret_why, const char **ret_mend)
 	}
 	if (q->v.how < POLICY_GIT)
 		return (true);
-	gate_classify(&q->host, &q->h, &q->g);
+	if (q->v.how == POLICY_GIT)
+		gate_classify_git(&q->h, &q->g);
+	else
+		gate_classify(&q->host, &q->h, &q->g);
 	*ret_why = q->g.class == GATE_DENIED ? q->g.why :
 	    classes[q->g.class].why;
 	*ret_mend = classes[q->g.class].mend;
@@ -155,7 +163,8 @@ answer(struct question *q, const struct policy *p)
 		policy_text(q->v.rule, rule, sizeof(rule));
 		(void)printf("%-8s %s%s\n", "rule", rule,
 		    q->v.rule->builtin ? " (built in)" : "");
-		line("led", led[q->v.how]);
+		line("led", q->scheme == POLICY_HTTP ? "in the clear, without "
+		    "the client's credentials" : led[q->v.how]);
 		line("class", q->v.how >= POLICY_GIT ?
 		    gate_name(q->g.class) : "");
 		line("why", why);
@@ -170,18 +179,18 @@ answer(struct question *q, const struct policy *p)
 
 /* A push is the request that git makes for it. */
 static int
-push_url(const char *repo, const char *ref, char **ret_url,
-    struct sbx_err *err)
+push_url(char *text, const char *ref, char **ret_url, struct sbx_err *err)
 {
-	const char *slash = strchr(repo, '/');
+	const char *host, *repo, *slash;
 
+	cli_repo(text, &host, &repo);
+	slash = strchr(repo, '/');
 	if (slash == NULL || slash == repo || slash[1] == '\0' ||
 	    strchr(slash + 1, '/') != NULL)
 		return (sbx_err_set(err, SBX_E_SYNTAX, "write the repository "
-		    "as OWNER/NAME"));
-	(void)printf("push of %s to github.com/%s: ", ref, repo);
-	*ret_url = sbx_xasprintf("https://github.com/%s/git-receive-pack",
-	    repo);
+		    "as OWNER/NAME or HOST/OWNER/NAME"));
+	(void)printf("push of %s to %s/%s: ", ref, host, repo);
+	*ret_url = sbx_xasprintf("https://%s/%s/git-receive-pack", host, repo);
 	return (0);
 }
 

@@ -38,9 +38,8 @@ take_options(int argc, char **argv, struct options *o)
 	return (argc - optind == 4 ? 0 : CLI_SYNTAX);
 }
 
-/* "HOST/OWNER/NAME" or "OWNER/NAME", which is GitHub's; cut in place. */
-static void
-split_repo(char *text, const char **ret_host, const char **ret_repo)
+void
+cli_repo(char *text, const char **ret_host, const char **ret_repo)
 {
 	char *first = strchr(text, '/');
 
@@ -73,7 +72,7 @@ cmd_grant(struct cli *cli, int argc, char **argv)
 	if ((r = take_options(argc, argv, &o)) != 0)
 		return (r);
 	argv += optind;
-	split_repo(argv[1], &m.host, &m.repo);
+	cli_repo(argv[1], &m.host, &m.repo);
 	m.ref = argv[2];
 	m.new_id = argv[3];
 	n = strlen(m.new_id);

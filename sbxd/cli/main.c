@@ -48,7 +48,7 @@ static const struct command {
 	{ "grant", cmd_grant,
 	    "[-f] [-o OLD] [-t SECONDS] SANDBOX [HOST/]OWNER/NAME REF NEW",
 	    "let a sandbox push one commit to one ref" },
-	{ "explain", cmd_explain, "[-X METHOD] URL | push OWNER/NAME REF",
+	{ "explain", cmd_explain, "[-X METHOD] URL | push [HOST/]OWNER/NAME REF",
 	    "say whether egress allows it, why, and what would" },
 	{ "doctor", cmd_doctor, "[--json]", "check what this machine lacks" },
 	{ "version", cmd_version, "", "print the version" },

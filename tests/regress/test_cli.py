@@ -41,6 +41,39 @@ def usage(s):
     ok(r.returncode == 1 and "'bogus'" in r.stderr, "no such command", r)
 
 
+def explain(s):
+    """what egress would say, without a suite's help"""
+    os.makedirs(f"{s.root}/etc", exist_ok=True)
+    with open(f"{s.root}/etc/sbx.conf", "a") as f:
+        f.write("allow_host .tunnel.example\ngrant_host git.example\n"
+                "intercept_host seen.example\n")
+    for words, code, said in (
+            (["https://a.tunnel.example/x?y"], 0, "as it is"),
+            (["http://tunnel.example/"], 0, "in the clear"),
+            (["https://seen.example/"], 0, "TLS ends in the proxy"),
+            (["https://other.example/"], 3, "allow_host"),
+            (["https://10.0.0.1/"], 3, "host_not_allowed"),
+            (["-X", "POST", "https://pypi.org/simple/"], 3, "GET and HEAD"),
+            (["https://git.example/o/r/info/refs?service=git-upload-pack"], 0,
+             "git read"),
+            (["https://git.example/api/v4/projects"], 3, "git's requests"),
+            (["push", "git.example/O/R", "refs/heads/x"], 3,
+             "push of refs/heads/x to git.example/o/r: refused"),
+            (["push", "o/r", "refs/heads/x"], 3, "sbx grant"),
+            (["-X", "POST", "https://api.github.com/graphql"], 3, "REST")):
+        r = s.sbx("explain", *words)
+        ok(r.returncode == code and said in r.stdout,
+           f"explain {' '.join(words)}", r)
+    for words in (["ftp://a.example/"], ["https://us@er.example/"],
+                  ["https://a.example/b c"], ["push", "r", "x"]):
+        r = s.sbx("explain", *words)
+        ok(r.returncode == 1 and r.stdout == "" and r.stderr != "",
+           f"explain takes no {' '.join(words)}", r)
+    r = s.sbx("grant", "none", "o/r", "refs/heads/x", "0" * 40)
+    ok(r.returncode == 3 and "none" in r.stderr,
+       "no grant for a sandbox that is not there", r)
+
+
 def sandboxes(s, box):
     rows = [line.split() for line in s.sbx("ps").stdout.splitlines()]
     ok(len(rows) == 2 and rows[1][:4] == [box, "cli", "host", "running"],
@@ -101,6 +134,7 @@ def main():
         r = s.sbx("doctor")
         ok(r.returncode == 0 and "is running" in r.stdout, "doctor", r)
         newest(s)
+        explain(s)
     sys.exit(tap.done())
 
 
