@@ -2,7 +2,8 @@
 
 /*
  * The proxy: its verdicts go to journald.  Safe when it is hostile: what it says
- * here is about ways out that it holds itself.
+ * here is about ways out that it holds itself, and what that makes us record is
+ * bounded (grant.c).
  */
 
 static struct monitor *
@@ -23,8 +24,7 @@ on_grant_state(struct sbx_peer *p, struct sbx_in *in)
 {
 	if (in->m.grant_state.state >= SBX_GRANT_PHASE_MAX)
 		return (SBX_E_RANGE);
-	grant_state(of(p), &in->m.grant_state);
-	return (0);
+	return (grant_state(of(p), &in->m.grant_state));
 }
 
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {

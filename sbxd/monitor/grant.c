@@ -180,17 +180,18 @@ grant_recorded(struct monitor *m, const struct sbx_in *in)
 }
 
 /*
- * Safe for a hostile proxy: it can say of its grants what it likes, and has
- * them already.
+ * Safe for a hostile proxy: it has its grants already, and cannot say more of
+ * one than it has uses, each of which takes space that is held back in the
+ * journal.
  */
-void
+int
 grant_state(struct monitor *m, const struct sbx_grant_state *q)
 {
 	struct grant *g = grant_find(m, q->grant);
 	struct ctl *c = g != NULL ? waiting(m, g) : NULL;
 
 	if (g == NULL || g->record_id != 0)
-		return;
+		return (0);
 	switch ((enum sbx_grant_phase)q->state) {
 	case SBX_GRANT_OPEN:
 		g->open = true;
@@ -202,6 +203,9 @@ grant_state(struct monitor *m, const struct sbx_grant_state *q)
 		ctl_over(c);
 		break;
 	case SBX_GRANT_USED:
+		if (!g->open || q->uses >= g->uses)
+			return (SBX_E_RANGE);
+		g->uses = q->uses;
 		record(m, g, "use", 0, "");
 		if (q->uses == 0)
 			end(m, g, 0, "used up");
@@ -213,6 +217,7 @@ grant_state(struct monitor *m, const struct sbx_grant_state *q)
 		end(m, g, q->state == SBX_GRANT_REFUSED, q->reason);
 		break;
 	}
+	return (0);
 }
 
 void

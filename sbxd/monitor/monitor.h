@@ -316,7 +316,8 @@ struct grant {
 	enum sbx_grant_op op;
 	char host[254], repo[141], ref[256], old_id[65], new_id[65];
 	bool force, open;		/* open: the proxy took it */
-	uint32_t uses, lifetime_ms;
+	uint32_t uses;			/* left */
+	uint32_t lifetime_ms;
 	uint32_t record_id;		/* JOURNAL_DONE awaited; 0: durable */
 };
 
@@ -710,7 +711,8 @@ void made_free(struct made *k);			/* NULL ok */
 void grant_ask(struct ctl *c, const struct sbx_ctl_grant *q);
 /* True: that JOURNAL_DONE was of a grant's record. */
 bool grant_recorded(struct monitor *m, const struct sbx_in *in);
-void grant_state(struct monitor *m, const struct sbx_grant_state *q);
+/* GRANT_STATE.  0, SBX_E_RANGE: more uses than it has. */
+int grant_state(struct monitor *m, const struct sbx_grant_state *q);
 void grant_ctl_gone(struct ctl *c);	/* nobody waits for it now */
 /* container NULL: the proxy is gone, and with it all of them. */
 void grant_ended(struct monitor *m, const char *container, const char *why);
