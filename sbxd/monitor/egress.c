@@ -69,7 +69,9 @@ egress_policy(struct monitor *m)
 	struct sbx_err err;
 	struct sbx_proxy_policy msg = {
 		.any_host = m->conf.allow_any_host,
-		.out_bytes = m->conf.tunnel_out_bytes };
+		/* to the proxy 0 is what it says */
+		.out_bytes = m->conf.tunnel_out_bytes != 0 ?
+		    m->conf.tunnel_out_bytes : UINT64_MAX };
 
 	if (p == NULL ||
 	    policy_entries(&m->conf, &msg.entries, &b, &err) != 0)
