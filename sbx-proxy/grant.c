@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-
 /* --- what is told of them --------------------------------------------------------- */
 
 static void
@@ -228,12 +227,13 @@ grant_sandbox_ended(struct proxy *x, struct listener *l)
 
 struct grant *
 grant_find(struct listener *l, enum sbx_grant_op op, const struct host *host,
-    const char *repo)
+    const char *repo, const struct grant *after)
 {
 	const uint64_t now = sbx_mono_ns();
 	struct grant *g;
 
-	LIST_FOREACH(g, &l->grants, link)
+	g = after == NULL ? LIST_FIRST(&l->grants) : LIST_NEXT(after, link);
+	for (; g != NULL; g = LIST_NEXT(g, link))
 		if (g->op == op && g->uses > 0 && now < g->by_ns &&
 		    g->host.kind == host->kind &&
 		    strcmp(g->host.text, host->text) == 0 &&

@@ -10,30 +10,31 @@
 #include "sbx-proxy/proxy.h"
 #include "sbx-proxy/push.h"
 
-#define GRANT_MAX 256u
-#define GRANT_MAX_SANDBOX 16u
+#define GRANT_MAX 256u		/* of all sandboxes */
+#define GRANT_MAX_SANDBOX 16u	/* of one */
 #define GRANT_LIFE_MAX_MS 3600000u
 
 struct grant {
 	LIST_ENTRY(grant) link;
 	char id[17];
-	struct listener *l;
+	struct listener *l;		/* borrowed; holds it */
 	enum sbx_grant_op op;
 	struct host host;
 	char repo[141];
 	struct push_grant push;
 	uint32_t uses;			/* left */
 	uint64_t by_ns;			/* monotonic */
-	struct event *timer;
+	struct event *timer;		/* owned; of its end */
 };
 
 /* NULL and GRANT_STATE OPEN is sent, or why it is refused. */
 const char *grant_open(struct proxy *x, const struct sbx_grant_open *q);
 void grant_revoke(struct proxy *x, const char *id);
 void grant_sandbox_ended(struct proxy *x, struct listener *l);
-/* The one that fits, NULL: none.  Borrowed until anything else is called. */
+/* The first that fits behind `after` (NULL: of all), NULL: none.  Borrowed until
+ * anything else is called. */
 struct grant *grant_find(struct listener *l, enum sbx_grant_op op,
-    const struct host *host, const char *repo);
+    const struct host *host, const char *repo, const struct grant *after);
 /* One use less, before a byte goes upstream; after the last g is gone. */
 void grant_use(struct grant *g);
 

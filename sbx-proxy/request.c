@@ -11,8 +11,8 @@
 
 #define TARGET_MAX 520		/* bytes of a target that is put on record */
 
-#define MEND_GRANT "Writing needs a grant for exactly this change, which " \
-	"publishing opens"
+#define MEND_GRANT "A push needs a grant for exactly this change, which an " \
+	"operator opens with `sbx grant`"
 
 void
 request_target(const struct http *h, char *text, size_t size)
@@ -165,11 +165,12 @@ go_registry(struct http *h)
 	return (upstream_go(h));
 }
 
+/* after NULL: the first.  There may be one for each of several refs. */
 static struct grant *
-find_grant(const struct http *h)
+next_grant(const struct http *h, const struct grant *after)
 {
 	return (grant_find(h->c.l, h->req.class == GATE_GIT_WRITE ?
-	    SBX_GRANT_PUSH : SBX_GRANT_API, &h->c.host, h->req.repo));
+	    SBX_GRANT_PUSH : SBX_GRANT_API, &h->c.host, h->req.repo, after));
 }
 
 static enum step
@@ -180,7 +181,8 @@ no_grant(struct http *h)
 	(void)snprintf(why, sizeof(why), "no grant is open for a%s %s of "
 	    "%.160s", h->req.class == GATE_API_WRITE ? "n" : "",
 	    gate_name(h->req.class), h->req.repo);
-	return (refuse(h, LAYER_GRANT, 403, "no_grant", why, MEND_GRANT));
+	return (refuse(h, LAYER_GRANT, 403, "no_grant", why,
+	    h->req.class == GATE_GIT_WRITE ? MEND_GRANT : ""));
 }
 
 static void
@@ -197,8 +199,10 @@ request_use(struct http *h)
 
 	if (*q->grant == '\0')
 		return (true);
-	g = find_grant(h);
-	if (g == NULL || strcmp(g->id, q->grant) != 0)
+	g = next_grant(h, NULL);
+	while (g != NULL && strcmp(g->id, q->grant) != 0)
+		g = next_grant(h, g);
+	if (g == NULL)
 		return (false);
 	/* asking for the refs, or whether it would be heard, is no push */
 	if (!q->probe && !is_read(h))
@@ -235,7 +239,7 @@ begin_push(struct http *h)
 static enum step
 go_write(struct http *h)
 {
-	struct grant *g = find_grant(h);
+	struct grant *g = next_grant(h, NULL);
 
 	if (g == NULL)
 		return (no_grant(h));
@@ -447,14 +451,32 @@ push_refused(struct http *h, int error, const char *why)
 	return (refuse(h, LAYER_PUSH, 403, "push_unreadable", why, ""));
 }
 
+/* By the grants that there are by now.  0, taken; SBX_E_NOENT: there is none;
+ * and what push_judge() returns. */
+static int
+judge_push(struct http *h, const char *p, size_t n, const char **ret_why)
+{
+	int r = SBX_E_NOENT;
+	struct grant *g;
+	size_t used;
+
+	for (g = next_grant(h, NULL); g != NULL; g = next_grant(h, g)) {
+		r = push_judge(p, n, &g->push, &used, ret_why);
+		if (r == 0)
+			take_grant(h, g);
+		if (r != SBX_E_POLICY)
+			break;	/* how it reads is the same to all of them */
+	}
+	return (r);
+}
+
 enum step
 step_push(struct http *h)
 {
 	struct request *q = &h->req;
 	struct evbuffer *in = side_in(&h->down);
-	size_t n = evbuffer_get_length(q->push), used;
-	const char *p, *why;
-	struct grant *g;
+	size_t n = evbuffer_get_length(q->push);
+	const char *p, *why = "";
 	int r;
 
 	if (body_move(&q->out, in, q->push, PUSH_HEAD_MAX - n) < 0)
@@ -462,15 +484,14 @@ step_push(struct http *h)
 		    "parse"));
 	n = evbuffer_get_length(q->push);
 	p = (const char *)evbuffer_pullup(q->push, -1);
-	g = find_grant(h);
-	if (g == NULL || strcmp(g->id, q->grant) != 0)
-		return (no_grant(h));
 	q->probe = is_probe(q, p, n);
 	if (q->probe)
 		return (upstream_go(h));
-	r = n == 0 ? SBX_E_AGAIN : push_judge(p, n, &g->push, &used, &why);
+	r = n == 0 ? SBX_E_AGAIN : judge_push(h, p, n, &why);
 	if (r == 0)
 		return (upstream_go(h));
+	if (r == SBX_E_NOENT)
+		return (no_grant(h));
 	if (r != SBX_E_AGAIN)
 		return (push_refused(h, r, why));
 	if (q->out.done)

@@ -143,16 +143,21 @@ record_passed(const struct record_passed *r)
 	(void)snprintf(t.what, sizeof(t.what), "%s", r->what);
 }
 
-static struct grant grant;
+/* The last opened comes first, as in grant.c. */
+static struct grant grants[2];
 
 struct grant *
 grant_find(struct listener *at, enum sbx_grant_op op, const struct host *h,
-    const char *repo)
+    const char *repo, const struct grant *after)
 {
+	struct grant *g = grants + (after == NULL ? 0 : after - grants + 1);
+
 	(void)at;
 	(void)h;
-	return (grant.uses > 0 && op == grant.op &&
-	    strcmp(repo, grant.repo) == 0 ? &grant : NULL);
+	for (; g < grants + SBX_NELEM(grants); g++)
+		if (g->uses > 0 && op == g->op && strcmp(repo, g->repo) == 0)
+			return (g);
+	return (NULL);
 }
 
 void
@@ -808,14 +813,14 @@ test_tls(void)
 static void
 open_grant(void)
 {
-	memset(&grant, 0, sizeof(grant));
-	grant.uses = 1;
-	grant.op = SBX_GRANT_PUSH;
-	(void)snprintf(grant.id, sizeof(grant.id), "0123456789abcdef");
-	(void)snprintf(grant.repo, sizeof(grant.repo), "o/r");
-	(void)snprintf(grant.push.ref, sizeof(grant.push.ref), "refs/heads/x");
-	(void)snprintf(grant.push.new_id, sizeof(grant.push.new_id), NEW);
-	(void)snprintf(grant.push.old_id, sizeof(grant.push.old_id), ZERO);
+	memset(grants, 0, sizeof(grants));
+	grants[1].uses = 1;
+	grants[1].op = SBX_GRANT_PUSH;
+	(void)snprintf(grants[1].id, sizeof(grants[1].id), "0123456789abcdef");
+	(void)snprintf(grants[1].repo, sizeof(grants[1].repo), "o/r");
+	(void)snprintf(grants[1].push.ref, sizeof(grants[1].push.ref), "refs/heads/x");
+	(void)snprintf(grants[1].push.new_id, sizeof(grants[1].push.new_id), NEW);
+	(void)snprintf(grants[1].push.old_id, sizeof(grants[1].push.old_id), ZERO);
 }
 
 static void
@@ -875,6 +880,19 @@ test_push(void)
 	    t.dials == 0 && t.used == 0, "not to another ref");
 	finish("push");
 	(void)enter("git.test", "git.test");
+	grants[0] = grants[1];
+	grants[0].id[0] = 'f';
+	(void)snprintf(grants[0].push.ref, sizeof(grants[0].push.ref),
+	    "refs/heads/z");
+	say_push("refs/heads/x");
+	ok(t.dials == 1 && host_shake(), "another grant does not hide it");
+	turn();
+	ok(t.used == 1 && grants[1].uses == 0 && grants[0].uses == 1,
+	    "and the one that it rests on is used up");
+	grants[0].uses = 0;
+	finish("push");
+	open_grant();
+	(void)enter("git.test", "git.test");
 	say(PUSH "Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\n0000");
 	ok(strcmp(t.code, "push_encoded") == 0, "not compressed");
 	finish("push");
@@ -882,7 +900,7 @@ test_push(void)
 	say(PUSH "Transfer-Encoding: chunked\r\n\r\n4\r\n0000\r\n0\r\n\r\n");
 	ok(strcmp(t.code, "push_not_granted") == 0 && t.dials == 0,
 	    "an empty one that is no probe");
-	grant.uses = 0;
+	grants[1].uses = 0;
 	finish("push");
 }
 
