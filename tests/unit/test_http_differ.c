@@ -73,7 +73,7 @@ static const char *const headers[] = {
 	"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
 	"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
 	"Transfer-Encoding: \"chunked\"", "Transfer-Encoding: chunked;q=1",
-	"Transfer-Encoding:", "Transfer-Encoding: \x0b" "chunked",
+	"Transfer-Encoding:", ("Transfer-Encoding: \x0b" "chunked"),
 	"Transfer-Encoding: chunked\r\nContent-Length: 5",
 	"Content-Length: 5\r\nTransfer-Encoding: chunked",
 	"Content-Length: 0\r\nTransfer-Encoding: identity",
