@@ -546,9 +546,11 @@ test_others(void)
 	struct ca *ca = make();
 	SSL_CTX *c = context(ca, "github.com");
 	SBX_CLEANUP_BUF struct sbx_buf b = { .data = NULL };
+	SBX_CLEANUP_BUF struct sbx_buf chained = { .data = NULL };
 	STACK_OF(X509) *chain = NULL;
 	struct given g;
 
+	sbx_buf_init(&chained, 65536);
 	give(ca, NULL, &g);
 	if (mkdtemp(dir) == NULL || chdir(dir) == -1)
 		exit(1);
@@ -561,13 +563,16 @@ test_others(void)
 	(void)SSL_CTX_get0_chain_certs(c, &chain);
 	(void)issue_pem(sk_X509_value(chain, 0), &b);
 	put("above.pem", b.data, b.len);
+	(void)issue_pem(SSL_CTX_get0_certificate(c), &chained);
+	(void)sbx_buf_add(&chained, b.data, b.len);
+	put("chain.pem", chained.data, chained.len);
 	judge((char *[]){ ARG("openssl"), ARG("verify"), ARG("-x509_strict"),
 	    ARG("-purpose"), ARG("sslserver"), ARG("-CAfile"), ARG("ca.pem"),
 	    ARG("-untrusted"), ARG("above.pem"), ARG("leaf.pem"), NULL },
 	    "the chain");
 	judge((char *[]){ ARG("certtool"), ARG("--verify"), ARG("--infile"),
-	    ARG("leaf.pem"), ARG("--load-ca-certificate"), ARG("ca.pem"),
-	    NULL }, "the leaf");
+	    ARG("chain.pem"), ARG("--load-ca-certificate"), ARG("ca.pem"),
+	    NULL }, "the chain");
 	judge((char *[]){ ARG("keytool"), ARG("-list"), ARG("-keystore"),
 	    ARG("java.jks"), ARG("-storepass"), ARG(JKS_PASSWORD),
 	    ARG("-alias"), ARG("sbx"), NULL }, "the key store");
@@ -575,6 +580,7 @@ test_others(void)
 	(void)unlink("java.jks");
 	(void)unlink("leaf.pem");
 	(void)unlink("above.pem");
+	(void)unlink("chain.pem");
 	if (chdir("/") == 0)
 		(void)rmdir(dir);
 	given_clear(&g);
