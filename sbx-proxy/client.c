@@ -109,7 +109,7 @@ client_connect(struct client *k, const struct host *h, uint16_t port,
 	struct host host = *h;
 
 	if (how == POLICY_TUNNEL)
-		tunnel_start(l, client_give(k), &host, port, NULL);
+		tunnel_start(l, client_give(k), &host, port);
 	else if (can_intercept(l))
 		http_start_tls(l, client_give(k), &host, port, how);
 	else

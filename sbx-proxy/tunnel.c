@@ -562,7 +562,7 @@ on_dialled(void *ctx, int fd, const char *code, const char *why)
 }
 
 static struct tunnel *
-tunnel_new(struct listener *l, int fd, struct evbuffer *early)
+tunnel_new(struct listener *l, int fd)
 {
 	struct tunnel *t = sbx_xcalloc(1, sizeof(*t));
 	struct event_base *base = l->x->base;
@@ -572,7 +572,7 @@ tunnel_new(struct listener *l, int fd, struct evbuffer *early)
 	t->out.pipe[0] = t->out.pipe[1] = -1;
 	t->in.pipe[0] = t->in.pipe[1] = -1;
 	t->begun = t->active = sbx_mono_ns();
-	t->head = early != NULL ? early : evbuffer_new();
+	t->head = evbuffer_new();
 	t->client_reads = event_new(base, fd, EV_READ | EV_PERSIST, on_client,
 	    t);
 	t->again = evtimer_new(base, on_again, t);
@@ -584,10 +584,9 @@ tunnel_new(struct listener *l, int fd, struct evbuffer *early)
 }
 
 void
-tunnel_start(struct listener *l, int fd, const struct host *h, uint16_t port,
-    struct evbuffer *early)
+tunnel_start(struct listener *l, int fd, const struct host *h, uint16_t port)
 {
-	struct tunnel *t = tunnel_new(l, fd, early);
+	struct tunnel *t = tunnel_new(l, fd);
 
 	/* its client was counted until a moment ago, so there is room */
 	if (!conn_add(&t->c, l, on_end))

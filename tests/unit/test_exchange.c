@@ -103,15 +103,14 @@ dial_cancel(struct dial *d)
 }
 
 void
-tunnel_start(struct listener *at, int fd, const struct host *h, uint16_t port,
-    struct evbuffer *early)
+tunnel_start(struct listener *at, int fd, const struct host *h, uint16_t port)
 {
 	ssize_t n = recv(fd, t.sent, sizeof(t.sent) - 1, MSG_DONTWAIT);
 
 	(void)at;
 	(void)h;
 	(void)port;
-	t.tunnelled = early == NULL;
+	t.tunnelled = true;
 	t.nsent = n > 0 ? (size_t)n : 0;
 	sbx_close(&fd);
 }
