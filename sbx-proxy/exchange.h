@@ -53,7 +53,6 @@ struct side {
 
 struct upstream {
 	struct side side;
-	SSL_CTX *tls;		/* owned; NULL: not made yet */
 	struct dial *dial;	/* owned; NULL: none is under way */
 	enum policy_scheme scheme;
 	struct host host;

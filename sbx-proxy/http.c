@@ -174,7 +174,6 @@ http_free(struct http *h)
 {
 	request_over(h, "");
 	upstream_close(h);
-	SSL_CTX_free(h->up.tls);
 	side_close(&h->down);
 	event_free(h->timer);
 	conn_remove(&h->c);

@@ -80,19 +80,28 @@ verify_failed(struct http *h)
 	return (http_refuse(h, &r));
 }
 
-/* Verified against the roots, and for exactly that name.  NULL: no memory. */
+/* By the roots of now: a new policy may have brought others.  NULL: there are
+ * none, or no memory. */
 static SSL *
-host_tls(struct http *h)
+new_tls(const struct roots *roots)
 {
-	struct host *host = &h->up.host;
-	SSL *ssl;
+	SSL_CTX *c = roots != NULL ? ca_upstream(roots) : NULL;
+	SSL *ssl = c != NULL ? SSL_new(c) : NULL;
 
-	if (h->up.tls == NULL && h->c.l->x->roots != NULL)
-		h->up.tls = ca_upstream(h->c.l->x->roots);
-	if (h->up.tls == NULL || (ssl = SSL_new(h->up.tls)) == NULL)
+	SSL_CTX_free(c);	/* it goes with the last of its connections */
+	return (ssl);
+}
+
+/* Verified against the roots, and for exactly that name. */
+static SSL *
+host_tls(const struct http *h)
+{
+	const struct host *host = &h->up.host;
+	SSL *ssl = new_tls(h->c.l->x->roots);
+
+	if (ssl == NULL)
 		return (NULL);
 	SSL_set_verify(ssl, SSL_VERIFY_PEER, NULL);
-	(void)SSL_set_options(ssl, SSL_OP_NO_RENEGOTIATION);
 	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
 	if (host->kind == HOST_NAME ? SSL_set1_host(ssl, host->text) == 1 &&
 	    SSL_set_tlsext_host_name(ssl, host->text) == 1 :
