@@ -437,7 +437,8 @@ check_issue(const struct ca *ca, const struct host *h, struct sbx_err *err)
 	if (!may_issue(ca, h))
 		return (sbx_err_set(err, SBX_E_POLICY, "the sandbox is older "
 		    "than the entry for %s, a new one may reach it", h->text));
-	if (X509_cmp_current_time(X509_get0_notAfter(ca->intermediate)) < 0)
+	/* 0: it cannot tell */
+	if (X509_cmp_current_time(X509_get0_notAfter(ca->intermediate)) <= 0)
 		return (sbx_err_set(err, SBX_E_POLICY, "the certificates of "
 		    "this sandbox ended after %d days, a new one has its own",
 		    CA_DAYS));

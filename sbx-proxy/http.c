@@ -411,21 +411,22 @@ on_name(SSL *ssl, int *ret_alert, void *arg)
 	return (SSL_TLSEXT_ERR_ALERT_FATAL);
 }
 
+/* NULL: err says why. */
 static SSL *
-client_tls(struct listener *l, const struct host *host)
+client_tls(struct listener *l, const struct host *host, struct sbx_err *err)
 {
-	struct sbx_err err = { 0 };
 	SSL_CTX *ctx;
 	SSL *ssl;
 
-	if (l->ca == NULL || ca_context(l->ca, host, &ctx, &err) != 0)
+	if (ca_context(l->ca, host, &ctx, err) != 0)
 		return (NULL);
 	/* the same for all of them; which connection it is stands in its SSL */
 	(void)SSL_CTX_set_tlsext_servername_callback(ctx, on_name);
 	ssl = SSL_new(ctx);
-	if (ssl != NULL)
-		(void)SSL_set_options(ssl, SSL_OP_NO_RENEGOTIATION |
-		    SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
+	if (ssl == NULL) {
+		ERR_clear_error();
+		(void)sbx_err_set(err, SBX_E_SYS, "there is no memory for TLS");
+	}
 	return (ssl);
 }
 
@@ -446,10 +447,10 @@ http_start_tls(struct listener *l, int fd, const struct host *host,
 {
 	static const char ready[] = "HTTP/1.1 200 Connection established"
 	    "\r\n\r\n";
-	static const struct refusal none = { LAYER_TLS, 503,
-		"no_certificate", "this sandbox's authority has no certificate "
-		"for the host", "A sandbox that is made now can have one" };
-	SSL *ssl = client_tls(l, host);
+	struct sbx_err err = { 0 };
+	const struct refusal none = { LAYER_TLS, 503, "no_certificate",
+		err.msg, "" };
+	SSL *ssl = client_tls(l, host, &err);
 	struct http *h;
 
 	/* the socket has taken nothing yet, so it takes this */
