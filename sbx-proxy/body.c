@@ -1,5 +1,7 @@
 #include "sbx-proxy/body.h"
 
+#include "common/base/log.h"
+
 #include <event2/buffer.h>
 
 #define PIECE 65536u		/* bytes of one chunk that is written, at most */
@@ -28,6 +30,14 @@ body_of_answer(struct body *b, const struct sbx_http_answer *a, bool head)
 		*b = (struct body){ .kind = BODY_UNTIL_CLOSE, .chunk = true };
 }
 
+/* A body with a hole in it must not look whole. */
+static void
+must(bool good)
+{
+	if (!good)
+		sbx_fatal("no memory for a body");
+}
+
 /* n bytes of body. */
 static void
 pass(struct body *b, struct evbuffer *from, struct evbuffer *to, size_t n)
@@ -38,10 +48,10 @@ pass(struct body *b, struct evbuffer *from, struct evbuffer *to, size_t n)
 		return;
 	}
 	if (b->chunk)
-		(void)evbuffer_add_printf(to, "%zx\r\n", n);
-	(void)evbuffer_remove_buffer(from, to, n);
+		must(evbuffer_add_printf(to, "%zx\r\n", n) > 0);
+	must(evbuffer_remove_buffer(from, to, n) == (int)n);
 	if (b->chunk)
-		(void)evbuffer_add(to, "\r\n", 2);
+		must(evbuffer_add(to, "\r\n", 2) == 0);
 }
 
 static void
@@ -49,7 +59,7 @@ finish(struct body *b, struct evbuffer *to)
 {
 	b->done = true;
 	if (b->chunk && to != NULL)
-		(void)evbuffer_add(to, "0\r\n\r\n", 5);
+		must(evbuffer_add(to, "0\r\n\r\n", 5) == 0);
 }
 
 /* A piece of a chunked body, as it lies in memory.  *max: less what went. */

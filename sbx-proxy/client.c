@@ -321,7 +321,8 @@ on_client(evutil_socket_t fd, short what, void *ctx)
 		return;
 	}
 	/* the deadline is looked at now and then, however busy it is */
-	(void)event_add(k->ev, &tick);	/* fails without memory only */
+	if (event_add(k->ev, &tick) < 0)
+		sbx_fatal("a connection cannot be timed");
 	if ((what & EV_READ) && !k->refused && client_has_line(k))
 		client_parse(k);	/* k may be gone */
 }

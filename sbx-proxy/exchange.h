@@ -130,6 +130,8 @@ struct refusal {
 /* Answer it ourselves, on record.  The connection goes on only if nothing of
  * the request is left to come. */
 enum step http_refuse(struct http *h, const struct refusal *r);
+/* Ask the client for the body that it announced (Expect: 100-continue). */
+void http_continue(struct http *h);
 enum step step_head(struct http *h);
 enum step step_push(struct http *h);
 /* Is what it rests on still there?  A push uses it up.  False: refuse. */

@@ -122,7 +122,8 @@ http_hurry(struct http *h, unsigned seconds)
 {
 	struct timeval tv = { .tv_sec = seconds };
 
-	(void)event_add(h->timer, &tv);	/* fails without memory only */
+	if (event_add(h->timer, &tv) < 0)
+		sbx_fatal("a connection cannot be timed");
 }
 
 enum step

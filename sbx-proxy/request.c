@@ -100,11 +100,20 @@ http_refusal(struct evbuffer *out, unsigned status, const char *why,
 	    more ? mend : "", more && mend[strlen(mend) - 1] != '.' ? "." : "");
 	if (n >= (int)sizeof(body))
 		n = sizeof(body) - 1;
-	(void)evbuffer_add_printf(out, "HTTP/1.1 %u %s\r\n"
+	if (evbuffer_add_printf(out, "HTTP/1.1 %u %s\r\n"
 	    "Content-Type: text/plain; charset=utf-8\r\n"
 	    "Content-Length: %d\r\nCache-Control: no-store\r\n"
 	    "Connection: %s\r\n\r\n%s", status, reason_of(status), n,
-	    keep ? "keep-alive" : "close", body);
+	    keep ? "keep-alive" : "close", body) < 0)
+		sbx_fatal("no memory for an answer");
+}
+
+void
+http_continue(struct http *h)
+{
+	if (evbuffer_add_printf(side_out(&h->down),
+	    "HTTP/1.1 100 Continue\r\n\r\n") < 0)
+		sbx_fatal("no memory for an answer");
 }
 
 /* Could another request follow this one?  Its body is not waited for, and a
@@ -231,8 +240,7 @@ begin_push(struct http *h)
 		sbx_fatal("no memory for a push");
 	h->req.out.chunk = false;	/* until it is passed on */
 	if (head->expect)
-		(void)evbuffer_add_printf(side_out(&h->down),
-		    "HTTP/1.1 100 Continue\r\n\r\n");
+		http_continue(h);
 	return (http_enter(h, ST_PUSH));
 }
 

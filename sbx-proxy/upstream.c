@@ -54,8 +54,7 @@ upstream_send(struct http *h)
 	if (q->push != NULL)
 		body_resume(&q->out, q->push, out);
 	else if (q->head.expect && !q->out.done)
-		(void)evbuffer_add_printf(side_out(&h->down),
-		    "HTTP/1.1 100 Continue\r\n\r\n");
+		http_continue(h);
 	return (http_enter(h, ST_RELAY));
 }
 
