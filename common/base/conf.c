@@ -307,7 +307,7 @@ set_list(struct sbx_conf *c, const char *where,
     struct sbx_err *err)
 {
 	struct sbx_conf_list *l = (void *)((char *)c + row->offset);
-	size_t i, n;
+	size_t i, n, len;
 
 	for (i = 0; value[i] != '\0'; i++)
 		if ((unsigned char)value[i] < 0x20 || value[i] == 0x7f)
@@ -317,7 +317,9 @@ set_list(struct sbx_conf *c, const char *where,
 	for (; store && *value != '\0'; value += n + (value[n] == ',')) {
 		value += strspn(value, " ");
 		n = strcspn(value, ",");
-		if (n > 0 && add_entry(l, value, n) != 0)
+		for (len = n; len > 0 && value[len - 1] == ' '; len--)
+			;
+		if (len > 0 && add_entry(l, value, len) != 0)
 			return (sbx_err_set(err, SBX_E_LIMIT, "%s: all '%s' "
 			    "together are longer than %u bytes", where,
 			    row->name, SBX_CONF_LIST_MAX));

@@ -168,6 +168,10 @@ test_sources(void)
 	ok(sbx_conf_env(&c, bad_env, &err) == SBX_E_SYNTAX &&
 	    strncmp(err.msg, "SBX_EXEC_TIMEOUT: ", 18) == 0,
 	    "a message names the variable");
+	ok(sbx_conf_set(&c, "SBX_ALLOW_HOST", "allow_host", " a.b , c.d ,,",
+	    SBX_CONF_FROM_ENV, &err) == 0 && c.allow_host.count == 2 &&
+	    memcmp(c.allow_host.data, "a.b\0c.d", 8) == 0,
+	    "a list in a variable, with blanks around its commas");
 }
 
 static void
