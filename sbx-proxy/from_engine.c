@@ -1,4 +1,5 @@
-/* What the proxy takes from the engine: sandboxes' sockets, nothing else. */
+/* What the proxy takes from the engine: sandboxes' sockets, the authorities that
+ * it kept of them, and whether their clients have what they need. */
 
 #include "sbx-proxy/proxy.h"
 
@@ -7,7 +8,7 @@
 /*
  * The socket came from inside a sandbox, whose init may be the guest's by now.
  * Safe, since everything that matters about it is read from the kernel, and
- * since holding it opens nothing: it listens only on a grant.
+ * since holding it opens nothing: it listens on the monitor's word only.
  */
 static int
 on_proxy_listener(struct sbx_peer *p, struct sbx_in *in)
@@ -24,7 +25,8 @@ on_proxy_listener(struct sbx_peer *p, struct sbx_in *in)
 	return (sbx_send_proxy_listener_state(p, in->hdr.id, &m, NULL));
 }
 
-/* Unread until it is used: it was ours, kept by the engine meanwhile. */
+/* Safe, since it was ours, kept by the engine meanwhile, and is taken only when
+ * it is whole and that sandbox's. */
 static int
 on_proxy_kept(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -33,6 +35,7 @@ on_proxy_kept(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe, since it matters for what the monitor opened only. */
 static int
 on_proxy_trusted(struct sbx_peer *p, struct sbx_in *in)
 {

@@ -140,6 +140,7 @@ on_proxy_policy(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe, since it is the monitor's word, who has recorded it. */
 static int
 on_proxy_open(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -152,6 +153,7 @@ on_proxy_open(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Read strictly by grant_open(), which answers. */
 static int
 on_grant_open(struct sbx_peer *p, struct sbx_in *in)
 {

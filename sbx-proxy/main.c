@@ -3,13 +3,15 @@
  *
  * It alone holds the sandboxes' egress sockets, and it alone may open an IP
  * connection.  The monitor talks to it, and the engine over a channel that
- * the monitor brings; the engine may only hand in a sandbox's socket, which
- * is checked and then held, not listening: a connection to it is refused
- * until egress is granted.  It must never be able to see a credential, read a
- * file, execute anything, or enter another network namespace.
+ * the monitor brings; the engine may only hand in a sandbox's socket, which is
+ * checked and then held, not listening (a connection to it is refused until
+ * the monitor opens it), and the authorities that it kept for it.  It must
+ * never be able to see a credential, read a file, execute anything, or enter
+ * another network namespace.
  *
  * Calls beyond those of a caged loop: socket of IP families, connect, bind,
- * listen, accept4, getsockname, getpeername, setsockopt, splice.
+ * listen, accept4, getsockname, getpeername, setsockopt, splice, pipe2,
+ * setitimer, memfd_create.
  */
 
 #include "common/base/log.h"

@@ -21,7 +21,8 @@ on_shell_start(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
-/* Its word is the operator's, who may push from his own machine as well. */
+/* Safe, since only who owns the suite gets here, who may push from his own
+ * machine as well. */
 static int
 on_ctl_grant(struct sbx_peer *p, struct sbx_in *in)
 {
