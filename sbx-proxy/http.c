@@ -17,6 +17,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#define SIDE_READS 64		/* two a record; then others' turn */
+
 /* --- one side ------------------------------------------------------------ */
 
 struct evbuffer *
@@ -74,6 +76,34 @@ side_has_line(struct side *s)
 	return (found || len >= SBX_HTTP_HEAD_BYTES);
 }
 
+/*
+ * What a peer sends beside data, such as new keys, OpenSSL takes until there
+ * is nothing to read, and answers none of it to us: a peer that sends enough
+ * of it would have this process for itself.  So a read now and then says that
+ * there is nothing; the socket is still readable in the next turn.
+ */
+static long
+on_read(BIO *bio, int oper, const char *p, size_t n, int i, long l, int ret,
+    size_t *done)
+{
+	uintptr_t reads;
+
+	(void)p;
+	(void)n;
+	(void)i;
+	(void)l;
+	(void)done;
+	if (oper != BIO_CB_READ)
+		return (ret);
+	reads = (uintptr_t)BIO_get_callback_arg(bio) + 1;
+	BIO_set_callback_arg(bio, (char *)(reads % SIDE_READS));
+	if (reads < SIDE_READS)
+		return (ret);
+	BIO_clear_retry_flags(bio);
+	BIO_set_retry_read(bio);
+	return (-1);
+}
+
 bool
 side_open(struct side *s, struct bufferevent *bev, SSL *ssl,
     void (*read)(struct bufferevent *, void *),
@@ -87,6 +117,8 @@ side_open(struct side *s, struct bufferevent *bev, SSL *ssl,
 	 * wait for the first.  It fails on a socket that is no TCP only. */
 	(void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_NODELAY, &one,
 	    sizeof(one));
+	if (ssl != NULL)
+		BIO_set_callback_ex(SSL_get_rbio(ssl), on_read);
 	bufferevent_setcb(bev, read, written, event, h);
 	bufferevent_setwatermark(bev, EV_READ, 0, HTTP_SIDE);
 	bufferevent_setwatermark(bev, EV_WRITE, HTTP_SIDE / 4, 0);
