@@ -51,12 +51,34 @@ watch(unsigned ms)
 		sbx_fatal("setitimer: %s", strerror(errno));
 }
 
+/*
+ * What an accepted socket inherits is the sandbox's choice.  A lingering close
+ * would make close(2) wait; time stamps lie in a queue of errors, which makes
+ * the socket ready for ever; peeking from an offset sees other bytes than are
+ * read next, or none where there are some.
+ */
+static void
+disinherit(int fd)
+{
+	static const struct { int option, value; } clean[] = {
+		{ SO_TIMESTAMPING, 0 }, { SO_PEEK_OFF, -1 },
+	};
+	const struct linger none = { 0 };
+	const int on = 1, off = 0;
+
+	/* each is known to TCP, or cannot have been set before either */
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	for (size_t i = 0; i < SBX_NELEM(clean); i++)
+		(void)setsockopt(fd, SOL_SOCKET, clean[i].option,
+		    &clean[i].value, sizeof(clean[i].value));
+	(void)setsockopt(fd, IPPROTO_IP, IP_RECVERR, &off, sizeof(off));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
 /* A descriptor or -errno. */
 static int
 take(struct listener *l)
 {
-	const struct linger none = { 0 };
-	const int on = 1;
 	int flags = fcntl(l->fd, F_GETFL), fd;
 
 	if (flags < 0 || (flags & O_NONBLOCK) == 0)
@@ -64,9 +86,7 @@ take(struct listener *l)
 	if ((fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK |
 	    SOCK_CLOEXEC)) < 0)
 		return (-errno);
-	/* inherited, it would make close(2) wait; both are known to TCP */
-	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	disinherit(fd);
 	return (fd);
 }
 

@@ -15,7 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PIPE_BYTES 262144	/* asked for; the kernel may give less */
+#define PIPE_BYTES 262144	/* asked for; the kernel may give less, */
+#define PIPE_MIN 4096		/* but no less than this */
 #define TURN 4			/* pipefuls of one tunnel, then others' turn */
 #define HELLO_TRIES 64		/* looks at a ClientHello, then slower */
 #define HELLO_AGAIN_MS 100
@@ -239,6 +240,25 @@ watch(struct tunnel *t)
 
 enum moved { MOVED, WAITS, FAILED, OVER };
 
+/*
+ * splice(2) stops before urgent data and says that there is nothing, while
+ * what follows makes the socket readable for ever.  An ordinary read goes past
+ * it, without that byte, as it does in all other places.
+ */
+static ssize_t
+take(struct way *w, size_t max)
+{
+	char buf[PIPE_MIN];
+	ssize_t n = splice(w->from, NULL, w->pipe[1], NULL, max,
+	    SPLICE_F_NONBLOCK);
+
+	if (n >= 0 || errno != EAGAIN)
+		return (n);
+	n = recv(w->from, buf, max < sizeof(buf) ? max : sizeof(buf), 0);
+	/* the pipe is empty, so all of it goes in */
+	return (n > 0 ? write(w->pipe[1], buf, (size_t)n) : n);
+}
+
 /* Fill the pipe; of bytes to the host, with what its budget has left. */
 static enum moved
 fill(struct tunnel *t, struct way *w)
@@ -251,8 +271,7 @@ fill(struct tunnel *t, struct way *w)
 		max = (size_t)budget_left(t);
 	if (w->pipe[0] < 0 && max > 0 && !pipe_get(t->c.l->x, w->pipe))
 		return (FAILED);
-	n = max == 0 ? recv(w->from, &byte, 1, MSG_PEEK) :
-	    splice(w->from, NULL, w->pipe[1], NULL, max, SPLICE_F_NONBLOCK);
+	n = max == 0 ? recv(w->from, &byte, 1, MSG_PEEK) : take(w, max);
 	if (n < 0)
 		return (errno == EAGAIN || errno == EINTR ? WAITS : FAILED);
 	if (n == 0) {

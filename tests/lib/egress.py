@@ -29,6 +29,7 @@ What is not pinned by a "resolve" entry is looked up at 127.0.0.1, where a
 Dns() answers; addresses that it may then dial are in Internet() alone.
 """
 import ctypes
+import ctypes.util
 import fcntl
 import os
 import pwd
@@ -431,6 +432,49 @@ def fragment(hello, size):
     body = hello[5:]
     return b"".join(hello[:3] + struct.pack(">H", len(body[i:i + size])) +
                     body[i:i + size] for i in range(0, len(body), size))
+
+
+def key_updates(sock, name, count):
+    """TLS 1.3 on that socket, then the bytes of so many messages that say
+    nothing but that a new key follows; they are not sent."""
+    paths = [ctypes.util.find_library(x) for x in ("ssl", "crypto")]
+    if None in paths:
+        raise Unable("no libssl for the test")
+    tls, crypto = (ctypes.CDLL(x) for x in paths)
+    ptr = ctypes.c_void_p
+
+    def new(lib, fn, *args):
+        getattr(lib, fn).restype = ptr
+        return ptr(getattr(lib, fn)(*args))
+
+    s = new(tls, "SSL_new", new(tls, "SSL_CTX_new",
+                                new(tls, "TLS_client_method")))
+    tls.SSL_ctrl(s, 55, 0, ctypes.c_char_p(name.encode()))  # its SNI
+    come, go = (new(crypto, "BIO_new", new(crypto, "BIO_s_mem"))
+                for _ in range(2))
+    for bio in come, go:
+        crypto.BIO_ctrl(bio, 130, ctypes.c_long(-1), None)  # empty: later
+    tls.SSL_set_bio(s, come, go)
+    tls.SSL_set_connect_state(s)
+    buf = ctypes.create_string_buffer(1 << 20)
+
+    def made():
+        out = b""
+        while (n := crypto.BIO_read(go, buf, len(buf))) > 0:
+            out += buf.raw[:n]
+        return out
+
+    while tls.SSL_do_handshake(s) != 1:
+        sock.sendall(made())
+        got = sock.recv(65536)
+        if not got:
+            raise OSError("closed")
+        crypto.BIO_write(come, got, len(got))
+    sock.sendall(made())
+    for _ in range(count):
+        tls.SSL_key_update(s, 0)
+        tls.SSL_do_handshake(s)
+    return made()
 
 
 # --- the sandbox -----------------------------------------------------------------------
@@ -851,6 +895,18 @@ class Proxy:
                 if line.startswith("VmRSS:"):
                     return int(line.split()[1])
         return 0
+
+    def cpu_s(self):
+        """seconds of CPU that it has used"""
+        with open("/proc/%d/stat" % self.proc.pid) as f:
+            v = f.read().rsplit(")", 1)[1].split()
+        return (int(v[11]) + int(v[12])) / os.sysconf("SC_CLK_TCK")
+
+    def rests(self, seconds=1):
+        """Does it wait, and not run, for so long?"""
+        before = self.cpu_s()
+        time.sleep(seconds)
+        return self.cpu_s() - before < seconds / 10
 
     def close(self):
         """Its exit status."""

@@ -196,6 +196,68 @@ def test_tampering(ca):
              "the others are served all the while")
 
 
+def test_rest(ca):
+    """Nothing that a sandbox or a host does makes it run without end."""
+    def urgent(_server, sock):
+        sock.recv(65536)
+        sock.sendall(b"a")
+        time.sleep(0.3)
+        sock.send(b"x", socket.MSG_OOB)
+        sock.sendall(b"more")
+        time.sleep(5)
+
+    hosts = {"a.example": egress.Upstream(handler=egress.echo_handler),
+             "b.example": egress.Upstream(handler=urgent)}
+    with egress.Proxy(["allow_host .example", "intercept_host i.example"] + [
+            "resolve %s:443 127.0.0.1:%d" % (n, u.port)
+            for n, u in hosts.items()], roots_pem=ca.pem) as p:
+        s = p.open()
+        hello = egress.client_hello("a.example")
+        sock, got = hello_through(s, "a.example:443", hello)
+        sock.send(b"x", socket.MSG_OOB)
+        sock.sendall(b"more")
+        t.ok(got and sock.recv(64) == b"more" and p.rests(),
+             "urgent data of a client is passed over")
+        sock, got = hello_through(s, "b.example:443",
+                                  egress.client_hello("b.example"))
+        t.ok(got == b"a" and sock.recv(64) == b"more" and p.rests(),
+             "and that of a host")
+        # of all kinds that are given by the kernel alone
+        s.listener.setsockopt(socket.SOL_SOCKET, 37, 0x312)  # SO_TIMESTAMPING
+        sock, got = hello_through(s, "a.example:443", hello)
+        _, sock2, _ = s.tunnel("i.example:443")
+        t.ok(got and sock2 and p.rests(), "so are a sandbox's time stamps")
+        s = p.open()
+        try:
+            s.listener.setsockopt(socket.SOL_SOCKET, 42, 100)  # SO_PEEK_OFF
+        except OSError:
+            pass    # before Linux 6.9
+        sock = s.connect()
+        sock.sendall(b"GET http")
+        t.ok(p.rests(), "and a place that it would have peeked at")
+    for u in hosts.values():
+        u.close()
+
+
+def test_turns(ca):
+    """New keys, which are no data, take no more than a turn."""
+    with egress.Proxy(["intercept_host i.example"], roots_pem=ca.pem) as p:
+        s = p.open()
+        status, sock, _ = s.tunnel("i.example:443")
+        try:
+            keys = egress.key_updates(sock, "i.example", 30000)
+        except egress.Unable as e:
+            t.skip("turns", str(e))
+            return
+        sock.setblocking(False)
+        sent = sock.send(keys)
+        began = time.monotonic()
+        time.sleep(0.05)
+        t.ok(status == 200 and sent > len(keys) / 4 and p.ping(10) and
+             time.monotonic() - began < 0.3, "a flood of keys holds nobody up",
+             (sent, len(keys), time.monotonic() - began))
+
+
 def test_flood(ca):
     with egress.Proxy(["allow_host a.example"], roots_pem=ca.pem) as p:
         bad, good = p.open(), p.open()
@@ -586,6 +648,8 @@ def main():
     test_opening(ca)
     test_no_roots()
     test_tampering(ca)
+    test_rest(ca)
+    test_turns(ca)
     test_flood(ca)
     try:
         test_addresses(ca, egress.Internet())
