@@ -136,6 +136,11 @@ enum step step_head(struct http *h);
 enum step step_push(struct http *h);
 /* Is what it rests on still there?  A push uses it up.  False: refuse. */
 bool request_use(struct http *h);
+/* Bytes that may still go to a host whose requests are not looked into, and
+ * that so many went. */
+uint64_t request_budget(const struct http *h);
+void request_spend(const struct http *h, size_t bytes);
+extern const struct refusal budget_used_up;
 /* It is over; end: "" when well.  Recorded if it had begun. */
 void request_over(struct http *h, const char *end);
 /* "https://host:port/path" into text. */

@@ -17,6 +17,7 @@ sbx_proxy_SOURCES = sbx-proxy/main.c sbx-proxy/proxy.h sbx-proxy/listener.c \
 	sbx-proxy/jks.c sbx-proxy/jks.h \
 	sbx-proxy/roots.c \
 	sbx-proxy/client.c sbx-proxy/body.c sbx-proxy/body.h \
+	sbx-proxy/budget.c sbx-proxy/budget.h \
 	sbx-proxy/exchange.h sbx-proxy/relay.c sbx-proxy/request.c \
 	sbx-proxy/strip.c sbx-proxy/strip.h sbx-proxy/upstream.c \
 	sbx-proxy/dial.c sbx-proxy/dial.h \

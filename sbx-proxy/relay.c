@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#define TARGET_MAX 520		/* bytes of a target that is put on record */
+
 static enum step
 bad_answer(struct http *h, const char *code, const char *why)
 {
@@ -35,19 +37,37 @@ cut_answer(struct http *h, const char *end)
 /* --- the request's body -------------------------------------------------- */
 
 static enum step
+over_budget(struct http *h)
+{
+	char target[TARGET_MAX];
+
+	if (!h->req.answered)
+		return (http_refuse(h, &budget_used_up));
+	request_target(h, target, sizeof(target));
+	record_denied(h->c.l, budget_used_up.layer, budget_used_up.code,
+	    target, budget_used_up.why);
+	return (cut_answer(h, budget_used_up.code));
+}
+
+static enum step
 relay_request(struct http *h)
 {
 	static const struct refusal bad = { LAYER_PARSE, 400, "bad_body",
 		"the request's chunks do not parse", "" };
 	struct request *q = &h->req;
 	struct evbuffer *in = side_in(&h->down);
+	size_t n = evbuffer_get_length(in), max = side_room(&h->up.side);
+	uint64_t left = request_budget(h);
 
 	if (q->out.done || h->up.side.deaf)
 		return (STEP_WAIT);
+	if (n > 0 && left == 0)
+		return (over_budget(h));
 	if (body_move(&q->out, in, side_out(&h->up.side),
-	    side_room(&h->up.side)) < 0)
+	    left < max ? (size_t)left : max) < 0)
 		return (q->answered ? cut_answer(h, "bad_body") :
 		    http_refuse(h, &bad));
+	request_spend(h, n - evbuffer_get_length(in));
 	if (!q->out.done && h->down.ended && evbuffer_get_length(in) == 0)
 		return (STEP_END);
 	return (STEP_WAIT);

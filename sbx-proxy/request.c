@@ -1,6 +1,7 @@
 /* What a client asks for, and the verdict on it. */
 
 #include "common/base/log.h"
+#include "sbx-proxy/budget.h"
 #include "sbx-proxy/exchange.h"
 #include "sbx-proxy/gate.h"
 #include "sbx-proxy/grant.h"
@@ -217,6 +218,27 @@ request_use(struct http *h)
 	if (!q->probe && !is_read(h))
 		grant_use(g);
 	return (true);
+}
+
+const struct refusal budget_used_up = { LAYER_BUDGET, 403, BUDGET_CODE,
+	BUDGET_WHY, "" };
+
+uint64_t
+request_budget(const struct http *h)
+{
+	struct listener *l = h->c.l;
+
+	return (h->c.how != POLICY_TUNNEL ? UINT64_MAX :
+	    budget_left(l, budget_slot(l, &h->c.host)));
+}
+
+void
+request_spend(const struct http *h, size_t bytes)
+{
+	struct listener *l = h->c.l;
+
+	if (h->c.how == POLICY_TUNNEL)
+		budget_take(l, budget_slot(l, &h->c.host), bytes);
 }
 
 /* The body of a push: it must be there as it is, to be judged. */

@@ -1,6 +1,7 @@
 #include "sbx-proxy/tunnel.h"
 
 #include "common/base/log.h"
+#include "sbx-proxy/budget.h"
 #include "sbx-proxy/dial.h"
 #include "sbx-proxy/hello.h"
 #include "sbx-proxy/http.h"
@@ -178,38 +179,13 @@ refuse(struct tunnel *t, unsigned status, const char *why, const char *mend)
 	end(t, why);
 }
 
-/* --- budget ------------------------------------------------------------------------- */
-
-static unsigned
-budget_slot(struct listener *l, const struct host *h)
-{
-	unsigned i;
-
-	for (i = 0; i < SBX_PROXY_BUDGETS - 1; i++) {
-		if (l->out[i].host.text[0] == '\0')
-			l->out[i].host = *h;
-		if (l->out[i].host.kind == h->kind &&
-		    strcmp(l->out[i].host.text, h->text) == 0)
-			break;
-	}
-	return (i);
-}
-
-static uint64_t
-budget_left(const struct tunnel *t)
-{
-	const struct listener *l = t->c.l;
-	uint64_t all = l->x->policy.out_bytes, used = l->out[t->slot].bytes;
-
-	return (used < all ? all - used : 0);
-}
+/* --- its budget ------------------------------------------------------------------------- */
 
 static void
 over_budget(struct tunnel *t)
 {
-	deny(t, LAYER_BUDGET, "budget_used_up", "the sandbox sent as many bytes "
-	    "to this host as it may (tunnel_out_bytes)");
-	end(t, "budget_used_up");
+	deny(t, LAYER_BUDGET, BUDGET_CODE, BUDGET_WHY);
+	end(t, BUDGET_CODE);
 }
 
 /* --- passing ------------------------------------------------------------------------- */
@@ -263,12 +239,12 @@ take(struct way *w, size_t max)
 static enum moved
 fill(struct tunnel *t, struct way *w)
 {
-	size_t max = PIPE_BYTES;
+	uint64_t left = w == &t->out ? budget_left(t->c.l, t->slot) :
+	    UINT64_MAX;
+	size_t max = left < PIPE_BYTES ? (size_t)left : PIPE_BYTES;
 	char byte;
 	ssize_t n;
 
-	if (w == &t->out && budget_left(t) < max)
-		max = (size_t)budget_left(t);
 	if (w->pipe[0] < 0 && max > 0 && !pipe_get(t->c.l->x, w->pipe))
 		return (FAILED);
 	n = max == 0 ? recv(w->from, &byte, 1, MSG_PEEK) : take(w, max);
@@ -281,7 +257,7 @@ fill(struct tunnel *t, struct way *w)
 	if (max == 0)
 		return (OVER);
 	if (w == &t->out)
-		t->c.l->out[t->slot].bytes += (uint64_t)n;
+		budget_take(t->c.l, t->slot, (uint64_t)n);
 	w->in_pipe = (size_t)n;
 	return (MOVED);
 }
@@ -405,11 +381,11 @@ pass(struct tunnel *t)
 
 	(void)event_del(t->client_reads); /* fails without a base only */
 	(void)event_del(t->again);
-	if (n > budget_left(t)) {
+	if (n > budget_left(t->c.l, t->slot)) {
 		over_budget(t);
 		return;
 	}
-	t->c.l->out[t->slot].bytes += n;
+	budget_take(t->c.l, t->slot, n);
 	t->state = PASSING;
 	t->active = sbx_mono_ns();
 	way_init(t, &t->out, t->client, t->up, on_out);

@@ -46,9 +46,12 @@ upstream_send(struct http *h)
 	if (!strip_request(&q->head, &h->c.host, h->c.port, default_port(h),
 	    &b))
 		return (http_refuse(h, &too_long));
+	if (b.len > request_budget(h))
+		return (http_refuse(h, &budget_used_up));
 	if (!request_use(h))
 		return (http_refuse(h, &gone));
 	q->begun = true;
+	request_spend(h, b.len);
 	if (evbuffer_add(out, b.data, b.len) != 0)
 		sbx_fatal("no memory for a request");
 	if (q->push != NULL)

@@ -538,6 +538,35 @@ def test_budget(ca):
     sink.close()
 
 
+def test_plain_budget(ca):
+    """What is sent without TLS counts as well."""
+    web = egress.Upstream()
+    with egress.Proxy(["allow_host a.example", "resolve a.example:80 "
+                       "127.0.0.1:%d" % web.port], roots_pem=ca.pem,
+                      out_bytes=100000) as p:
+        s = p.open()
+
+        def post(n, **headers):
+            return s.send(s.request("POST", "http://a.example/", headers,
+                                    b"x" * n)).status
+
+        t.same(post(60000), 200, "a body within the budget")
+        t.same(post(60000), 403, "one past it is refused")
+        t.ok(p.denied(s, "budget_used_up", layer="budget"), "on record")
+        t.same(sum(len(r["body"]) for r in web.requests), 60000,
+               "and is no whole request to the host")
+        t.same(s.get("http://a.example/").status, 403,
+               "nor is any other, however small")
+        s = p.open()
+        with s.connect() as sock:
+            got = [egress.Reply(sock, s.request(
+                "GET", "http://a.example/" + "y" * 7000)).status
+                for _ in range(15)]
+        t.same((got[:14], got[14]), ([200] * 14, 403),
+               "what a head says counts like a body")
+    web.close()
+
+
 # --- records --------------------------------------------------------------------------
 
 def test_records(ca):
@@ -657,6 +686,7 @@ def main():
         t.skip("addresses", str(e))
     test_tunnels(ca)
     test_budget(ca)
+    test_plain_budget(ca)
     test_records(ca)
     test_grants(ca)
     return t.done()
