@@ -28,6 +28,12 @@ static const char *const credentials[] = {
 	"x-xsrf-token", "x-forwarded-access-token", "x-original-authorization",
 	"x-authorization", "authentication", "x-session-token",
 };
+/* Of answers: a sandbox has none of its own, so it is handed none out. */
+static const char *const handed_out[] = {
+	"set-cookie", "set-cookie2", "authorization", "authentication-info",
+	"private-token", "x-auth-*", "x-access-token", "x-api-key",
+	"x-csrf-token", "x-session-token", "x-subject-token", "x-xsrf-token",
+};
 static const char *const harmless[] = { "x-github-api-version" };
 
 /* What some servers read instead of method, path or host: it would not be the
@@ -215,6 +221,7 @@ strip_answer(const struct sbx_http_answer *a, bool chunked, bool close,
 	for (unsigned i = 0; i < h->nheaders; i++)
 		/* Alt-Svc names another way to the host, past the proxy */
 		if (!IS_ONE_OF(hop, h->headers[i].name) &&
+		    !IS_ONE_OF(handed_out, h->headers[i].name) &&
 		    !sbx_text_is_nocase(h->headers[i].name, "alt-svc") &&
 		    !sbx_http_lists(h, "connection", h->headers[i].name))
 			add_header(out, h->headers[i].name,

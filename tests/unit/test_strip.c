@@ -139,6 +139,7 @@ test_answer(void)
 	static const char text[] = "HTTP/1.0 200 Fine\r\nSet-Cookie: a\r\n"
 	    "Set-Cookie: b\r\nConnection: X-A\r\nX-A: b\r\nKeep-Alive: 1\r\n"
 	    "Upgrade: h2c\r\nAlt-Svc: h3=\":443\"\r\nProxy-Authenticate: x\r\n"
+	    "X-Auth-Token: x\r\nX-CSRF-Token: x\r\nAuthentication-Info: x\r\n"
 	    "Trailer: x\r\nContent-Length: 3\r\nETag: \"e\"\r\n\r\n";
 	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	struct sbx_http_answer a;
@@ -148,9 +149,9 @@ test_answer(void)
 	sbx_buf_init(&b, STRIP_HEAD_MAX);
 	ok(sbx_http_answer(text, strlen(text), &a, &used, &why) == 0 &&
 	    strip_answer(&a, false, false, &b) && strcmp(b.data,
-	    "HTTP/1.1 200 Fine\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n"
-	    "ETag: \"e\"\r\nContent-Length: 3\r\nConnection: keep-alive\r\n"
-	    "\r\n") == 0, "an answer's head is written anew");
+	    "HTTP/1.1 200 Fine\r\nETag: \"e\"\r\nContent-Length: 3\r\n"
+	    "Connection: keep-alive\r\n\r\n") == 0,
+	    "an answer's head is written anew, without what it hands out");
 	sbx_buf_clear(&b);
 	sbx_buf_init(&b, STRIP_HEAD_MAX);
 	ok(strip_answer(&a, true, true, &b) &&
