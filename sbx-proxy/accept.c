@@ -21,6 +21,7 @@
 
 #define BACKLOG 128
 #define TURN 16			/* taken from one sandbox, then others' turn */
+#define CONNS_OWN 4		/* that each can have, whatever others hold */
 #define BLOCKED_MS 100		/* an accept4(2) that lasts so long is ended */
 #define SHORT_MS 100		/* without descriptors, then again */
 
@@ -97,12 +98,36 @@ pause_accept(struct listener *l)
 	(void)event_del(l->accept); /* fails without a base only */
 }
 
+/* Connections that others may still come to have, however many there are. */
+static unsigned
+kept(const struct proxy *x)
+{
+	const struct listener *l;
+	unsigned n = 0;
+
+	if (x->nconns + SBX_MAX_SANDBOXES * CONNS_OWN <
+	    SBX_PROXY_CONNS_ALL)
+		return (0);	/* no matter */
+	LIST_FOREACH(l, &x->listeners, link)
+		if (l->accept != NULL && l->nconns < CONNS_OWN)
+			n += CONNS_OWN - l->nconns;
+	return (n);
+}
+
+/* A few sandboxes that hold all they may must not keep another out. */
+static bool
+room(const struct listener *l)
+{
+	if (l->nconns >= SBX_PROXY_CONNS)
+		return (false);
+	return (l->nconns < CONNS_OWN ||
+	    l->x->nconns + kept(l->x) < SBX_PROXY_CONNS_ALL);
+}
+
 static void
 resume(struct listener *l)
 {
-	if (!l->paused || l->accept == NULL ||
-	    l->nconns >= SBX_PROXY_CONNS ||
-	    l->x->nconns >= SBX_PROXY_CONNS_ALL)
+	if (!l->paused || l->accept == NULL || !room(l))
 		return;
 	l->paused = false;
 	if (event_add(l->accept, NULL) < 0)
@@ -120,9 +145,10 @@ on_later(evutil_socket_t fd, short what, void *ctx)
 static bool
 has_room(struct listener *l)
 {
-	if (l->nconns < SBX_PROXY_CONNS && l->x->nconns < SBX_PROXY_CONNS_ALL)
+	if (room(l))
 		return (true);
 	pause_accept(l);
+	l->x->full = l->x->full || l->nconns < SBX_PROXY_CONNS;
 	record_denied(l, LAYER_LIMIT, "too_many_connections", "",
 	    "there are as many connections as can be; more wait");
 	return (false);
@@ -216,7 +242,8 @@ bool
 conn_add(struct conn *c, struct listener *l,
     void (*end)(struct conn *c, const char *why))
 {
-	if (l->nconns >= SBX_PROXY_CONNS || l->x->nconns >= SBX_PROXY_CONNS_ALL)
+	/* the others' share was looked at when it was accepted */
+	if (l->nconns >= SBX_PROXY_CONNS)
 		return (false);
 	c->l = l;
 	c->end = end;
@@ -230,14 +257,18 @@ void
 conn_remove(struct conn *c)
 {
 	struct proxy *x = c->l->x;
-	bool full = x->nconns >= SBX_PROXY_CONNS_ALL;
 	struct listener *l;
 
 	LIST_REMOVE(c, link);
 	c->l->nconns--;
 	x->nconns--;
 	resume(c->l);
-	if (full)
-		LIST_FOREACH(l, &x->listeners, link)
-			resume(l);
+	if (!x->full)
+		return;
+	x->full = false;
+	LIST_FOREACH(l, &x->listeners, link) {
+		resume(l);
+		x->full = x->full || (l->paused &&
+		    l->nconns < SBX_PROXY_CONNS);
+	}
 }

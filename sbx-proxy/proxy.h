@@ -63,6 +63,7 @@ struct proxy {
 	struct resolver *dns;		/* owned; NULL: no name server */
 	struct roots *roots;		/* owned; NULL: there are none */
 	unsigned nconns;
+	bool full;		/* some wait for others' connections to end */
 	int pipes[SBX_PROXY_PIPES][2];	/* owned; empty ones, for the next */
 	unsigned npipes;
 	unsigned ngrants;
@@ -134,7 +135,7 @@ struct conn {
 	uint16_t port;
 };
 /* Counted, and ended with its listener.  False: SBX_PROXY_CONNS of this
- * sandbox or SBX_PROXY_CONNS_ALL are there; c is not added. */
+ * sandbox are there; c is not added. */
 bool conn_add(struct conn *c, struct listener *l,
     void (*end)(struct conn *c, const char *why));
 void conn_remove(struct conn *c);

@@ -279,6 +279,34 @@ def test_flood(ca):
             c.close()
 
 
+def test_share(ca):
+    """Some sandboxes that hold all that they may."""
+    with egress.Proxy(["allow_host a.example"], roots_pem=ca.pem) as p:
+        bad, good = [p.open() for _ in range(6)], p.open()
+        held = [b.connect(3) for b in bad for _ in range(256)]
+        p.ping()
+        t.same([good.get("http://b.example/").status for _ in range(3)],
+               [403] * 3, "do not keep another out")
+        t.same(p.open().get("http://b.example/").status, 403,
+               "nor one that comes when all are taken")
+        more = [good.connect(3) for _ in range(8)]
+        more[-1].sendall(b"GET http://b.example/ HTTP/1.1\r\n"
+                         b"Host: b.example\r\n\r\n")
+        more[-1].settimeout(1)
+        try:
+            got = more[-1].recv(64)
+        except TimeoutError:
+            got = None
+        t.ok(got is None, "past its own few it waits")
+        for c in held[:50]:
+            c.close()
+        more[-1].settimeout(5)
+        t.ok(more[-1].recv(64).startswith(b"HTTP/1.1 403"),
+             "until some end")
+        for c in held + more:
+            c.close()
+
+
 # --- names and addresses ----------------------------------------------------------
 
 SPECIAL = ("127.0.0.1", "10.0.0.1", "172.16.9.9", "192.168.1.1",
@@ -680,6 +708,7 @@ def main():
     test_rest(ca)
     test_turns(ca)
     test_flood(ca)
+    test_share(ca)
     try:
         test_addresses(ca, egress.Internet())
     except egress.Unable as e:
