@@ -10,6 +10,7 @@
  */
 
 #define ASK_NS (15 * S_NS)	/* for the record and the proxy's answer */
+#define LATE_NS (5 * S_NS)	/* that a proxy may take to say it is over */
 #define LIFE_MAX_MS 3600000u
 #define USES_MAX 100u
 
@@ -194,7 +195,11 @@ grant_state(struct monitor *m, const struct sbx_grant_state *q)
 		return (0);
 	switch ((enum sbx_grant_phase)q->state) {
 	case SBX_GRANT_OPEN:
+		if (g->open)
+			break;
 		g->open = true;
+		g->by_ns = sbx_mono_ns() + g->lifetime_ms * MS_NS + LATE_NS;
+		tick_arm(m);
 		if (c == NULL)
 			break;
 		c->grant[0] = '\0';
@@ -232,6 +237,24 @@ grant_ctl_gone(struct ctl *c)
 	revoke(c->m, g);
 	if (g->record_id == 0)
 		end(c->m, g, 1, "nobody waits for it any more");
+}
+
+/* A proxy that does not say so holds none open, here or on record. */
+void
+grant_tick(struct monitor *m, uint64_t now_ns)
+{
+	struct grant *g;
+
+	for (size_t i = 0; i < SBX_NELEM(m->grants); i++) {
+		g = &m->grants[i];
+		if (!g->used || !g->open)
+			continue;
+		tick_arm(m);
+		if (now_ns < g->by_ns)
+			continue;
+		revoke(m, g);
+		end(m, g, 0, "its time is over");
+	}
 }
 
 void

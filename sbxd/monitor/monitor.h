@@ -318,6 +318,7 @@ struct grant {
 	bool force, open;		/* open: the proxy took it */
 	uint32_t uses;			/* left */
 	uint32_t lifetime_ms;
+	uint64_t by_ns;			/* of an open one: over by then */
 	uint32_t record_id;		/* JOURNAL_DONE awaited; 0: durable */
 };
 
@@ -716,6 +717,7 @@ int grant_state(struct monitor *m, const struct sbx_grant_state *q);
 void grant_ctl_gone(struct ctl *c);	/* nobody waits for it now */
 /* container NULL: the proxy is gone, and with it all of them. */
 void grant_ended(struct monitor *m, const char *container, const char *why);
+void grant_tick(struct monitor *m, uint64_t now_ns);
 
 /* --- deps.c: dependency layers ------------------------------------------- */
 /* The layer of these commands on that image that `who` has, ready or not. */

@@ -1,7 +1,8 @@
 GUARANTEES = tests/guarantees/test_g2.py tests/guarantees/test_g3.py \
 	tests/guarantees/test_g5.py tests/guarantees/test_g6.py \
 	tests/guarantees/test_g7_sandbox.py tests/guarantees/test_g7_front.py \
-	tests/guarantees/test_g7_worker.py tests/guarantees/test_g8.py \
+	tests/guarantees/test_g7_worker.py tests/guarantees/test_g7_proxy.py \
+	tests/guarantees/test_g8.py \
 	tests/guarantees/test_drills.py
 TESTS += $(GUARANTEES)
 EXTRA_DIST += $(GUARANTEES) tests/lib/mcp.py tests/lib/ipc.py \
