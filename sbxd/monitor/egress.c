@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /*
@@ -33,12 +34,29 @@ egress_check(const struct sbx_conf *c, struct sbx_err *err)
 	return (0);
 }
 
+/* A file, which a directory or a pipe is not; -1 with errno. */
+static int
+open_file(const char *path)
+{
+	int SBX_CLEANUP(fd) fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY |
+	    O_NONBLOCK);
+	struct stat st;
+
+	if (fd == -1 || fstat(fd, &st) == -1)
+		return (-1);
+	if (!S_ISREG(st.st_mode)) {
+		errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+		return (-1);
+	}
+	return (sbx_steal_fd(&fd));
+}
+
 /* Something that reads as empty where there is none: the proxy then says what
  * is missing to whoever needs it. */
 static int
 open_or_null(const char *path, struct sbx_err *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int fd = open_file(path);
 
 	if (fd == -1)
 		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -53,9 +71,10 @@ setup_egress(struct monitor *m, struct sbx_err *err)
 	bool own = m->conf.upstream_ca[0] != '\0';
 	const char *roots = own ? m->conf.upstream_ca : ROOTS;
 
-	if (own && access(roots, R_OK) == -1)
+	m->fd_roots = own ? open_file(roots) : open_or_null(roots, err);
+	if (own && m->fd_roots == -1)
 		return (sbx_err_sys(err, "upstream_ca: %.160s", roots));
-	if ((m->fd_roots = open_or_null(roots, err)) == -1 ||
+	if (m->fd_roots == -1 ||
 	    (m->fd_resolv = open_or_null(RESOLV, err)) == -1)
 		return (SBX_E_SYS);
 	return (0);

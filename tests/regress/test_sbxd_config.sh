@@ -91,4 +91,9 @@ ok $? "sbx.conf(5) has the keywords of the dump, in its order"
 ok $? "and their variables"
 [ ! -e "$tmp/state" ] && [ ! -e "$tmp/run" ]
 ok $? "none of this left anything behind"
+mkdir -p "$tmp/other/etc"
+SBX_ROOT=$tmp/other SBX_UPSTREAM_CA=/etc timeout 20 "$sbxd" </dev/null \
+    >"$tmp/out" 2>&1
+[ $? -eq 2 ] && grep -q 'upstream_ca: /etc: Is a directory' "$tmp/out"
+ok $? "authorities that are a directory are refused at the start"
 echo "1..$n"
