@@ -97,9 +97,11 @@ read_roots(int fd, struct roots **ret, struct sbx_err *err)
 	return (roots_read(b.data, b.len, ret, err));
 }
 
-/* All of it, or what was before stays: before the first nothing is allowed. */
+/* All of it, or what was before stays: before the first nothing is allowed.
+ * *ret_old: what was before, owned by the caller. */
 static int
-load_policy(struct proxy *x, const struct sbx_in *in, struct sbx_err *err)
+load_policy(struct proxy *x, const struct sbx_in *in, struct policy *ret_old,
+    struct sbx_err *err)
 {
 	const struct sbx_proxy_policy *q = &in->m.proxy_policy;
 	SBX_CLEANUP_BUF struct sbx_buf resolv = { 0 };
@@ -115,7 +117,7 @@ load_policy(struct proxy *x, const struct sbx_in *in, struct sbx_err *err)
 		policy_clear(&policy);
 		return (r);
 	}
-	policy_clear(&x->policy);
+	*ret_old = x->policy;
 	x->policy = policy;
 	roots_free(x->roots);
 	x->roots = roots;
@@ -130,13 +132,15 @@ on_proxy_policy(struct sbx_peer *p, struct sbx_in *in)
 {
 	struct proxy *x = sbx_peer_ctx(p);
 	struct sbx_err err = { 0 };
+	struct policy old;
 
-	if (load_policy(x, in, &err) < 0) {
+	if (load_policy(x, in, &old, &err) < 0) {
 		log_err("a policy was not taken, the one before stays: %s",
 		    err.msg);
 		return (0);
 	}
-	listener_recheck(x);
+	listener_recheck(x, &old);
+	policy_clear(&old);
 	return (0);
 }
 

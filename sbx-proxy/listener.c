@@ -241,8 +241,20 @@ listener_close_all(struct proxy *x)
 		listener_remove(l, "the sandboxes ended");
 }
 
+/* Does the policy lead it where the one before did? */
+static bool
+led_alike(const struct conn *c, const struct policy *was,
+    const struct policy *is)
+{
+	const struct policy_pin *a = policy_pin(was, &c->host, c->port),
+	    *b = policy_pin(is, &c->host, c->port);
+
+	return (a == NULL || b == NULL ? a == b : a->len == b->len &&
+	    memcmp(&a->addr, &b->addr, a->len) == 0);
+}
+
 void
-listener_recheck(struct proxy *x)
+listener_recheck(struct proxy *x, const struct policy *old)
 {
 	struct listener *l;
 	struct conn *c, *next;
@@ -258,5 +270,7 @@ listener_recheck(struct proxy *x)
 			if (!v.allowed || v.how != c->how)
 				c->end(c, "the policy does not allow it any "
 				    "more");
+			else if (!led_alike(c, old, &x->policy))
+				c->end(c, "the policy leads it elsewhere");
 		}
 }

@@ -110,8 +110,9 @@ void listener_trusted(struct proxy *x, const char *container, int error,
 /* Close it and end its connections, if held; refuse it if it comes later. */
 void listener_close(struct proxy *x, const char *container);
 void listener_close_all(struct proxy *x);
-/* The policy has changed: end what it does not allow any more. */
-void listener_recheck(struct proxy *x);
+/* The policy has changed: end what it does not allow any more, or what it would
+ * lead to another place. */
+void listener_recheck(struct proxy *x, const struct policy *old);
 
 /* --- connections ------------------------------------------------------------ */
 

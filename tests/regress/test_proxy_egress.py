@@ -511,6 +511,14 @@ def test_reload(p, s, allow, pins, hello):
     t.ok(got2 and not ended(other, 0.3), "one that is allowed goes on")
     p.policy(["intercept_host b.example", *pins])
     t.ok(ended(other, 2), "until its host is led in another way")
+    p.policy(allow + pins)
+    sock, got = hello_through(s, "a.example:443", hello)
+    there = [x for x in pins if x.startswith("resolve a.example:443 ")]
+    p.policy(allow + [x for x in pins if x not in there] +
+             ["resolve a.example:443 127.0.0.1:9"])
+    t.ok(got and there and ended(sock, 2),
+         "or until its name stands for another address")
+    p.policy(["intercept_host b.example", *pins])
     p.policy(["allow_host not a host"])
     t.ok(any("was not taken" in x for x in p.log), "a bad policy is told")
     p.policy(["intercept_host b.example", "resolve x"])
