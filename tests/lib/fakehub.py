@@ -278,6 +278,12 @@ class Hub:
     def on_SANDBOX_CREATE(self, p, m):
         p.send("SANDBOX_READY", m.id, container=m["container"], pid=5000)
 
+    def on_PROXY_OPEN(self, p, m):
+        p.send("PROXY_OPENED", m.id, container=m["container"])
+
+    def on_GRANT_OPEN(self, p, m):
+        p.send("GRANT_STATE", 0, grant=m["grant"], uses=m["uses"])
+
     def on_SANDBOX_STOP(self, p, m):
         p.send("SANDBOX_ENDED", m.id, container=m["container"], why=1)
 

@@ -961,6 +961,71 @@ def test_stdio():
            "a root that holds the home is refused, the rest works", m)
 
 
+# --- egress --------------------------------------------------------------------
+
+GRANT = {"host": "git.example", "repo": "o/r", "ref": "refs/heads/x",
+         "old_id": "0" * 40, "new_id": "b" * 40, "lifetime_ms": 60000}
+OPEN, REFUSED, USED, EXPIRED, REVOKED = range(5)
+
+
+def operator(h, **values):
+    """what an operator is told who asks for a grant"""
+    def came():
+        try:
+            return c.recv(0)
+        except ipc.Timeout:
+            return None
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(h.dir + "/run/suite-0/ctl.sock")
+    c = ipc.Chan(s)
+    h.wait(came)                    # CTL_HELLO
+    c.send("CTL_GRANT", 1, **values)
+    m = h.wait(came)
+    c.close()
+    return m
+
+
+def state(h, m, what, uses=0):
+    h.peers["proxy"].send("GRANT_STATE", 0, grant=m["grant"], state=what,
+                          uses=uses)
+    h.settle()
+    return [(r["phase"], r["fields"].get("reason")) for r in h.records
+            if r["op"] == "grant" and r["fields"]["grant"] == m["grant"]]
+
+
+def test_grants():
+    with fakehub.Hub("--transport", "unix", conf="tunnel_out_bytes 0\n"
+                     "grant_host git.example\n") as h:
+        h.wait(h.serving)
+        m = h.named("PROXY_POLICY")[0]
+        ok(m["out_bytes"] == 2 ** 64 - 1 and m["entries"] ==
+           ["grant_host git.example"], "the proxy has its policy; no limit is "
+           "the highest", m)
+        me = client(h)
+        m = operator(h, container=ready_box(h, me), uses=1, **GRANT)
+        ok(m and "allow_network" in m["reason"], "no grant where there is no "
+           "way out", m)
+        box = ready_box(h, me, want_network=1)
+        ok(h.named("PROXY_OPEN")[0]["container"] == box, "its way out is opened")
+        m = operator(h, container=box, uses=2, **GRANT)
+        ok(m and m.name == "CTL_GRANTED", "a grant is opened", m)
+        names = [(p, x.name, x.get("op")) for p, x in h.seen]
+        start = [i for i, n in enumerate(names) if n[1:] ==
+                 ("JOURNAL_APPEND", "grant")]
+        ok(start and start[0] < names.index(("proxy", "GRANT_OPEN", 1)),
+           "behind its record")
+        ok(state(h, m, USED, 1)[1:] == [("use", "")], "a use is recorded")
+        ok(state(h, m, USED, 0)[2:] == [("use", ""), ("end", "used up")],
+           "and the last one ends it")
+        ok(len(state(h, m, USED, 0)) == 4 and "proxy" in h.peers,
+           "what comes after that is nothing")
+        m = operator(h, container=box, uses=1, **GRANT)
+        p = h.peers["proxy"]
+        ok(state(h, m, USED, 1)[1:2] != [("use", "")] and
+           h.wait(lambda: not p.open),
+           "a use that leaves as many as before ends the proxy")
+
+
 if os.getuid() != 0:
     print("1..0 # SKIP only root can play clients of several uids")
     sys.exit(0)
