@@ -17,7 +17,6 @@
  */
 
 #define ENV_BYTES 32768u	/* ENGINE_EXEC */
-#define ROOTS "/etc/ssl/certs/ca-certificates.crt"
 #define RESOLV "/etc/resolv.conf"
 
 /* --- what they may reach ------------------------------------------------- */
@@ -51,6 +50,23 @@ open_file(const char *path)
 	return (sbx_steal_fd(&fd));
 }
 
+/* Where distributions have theirs: Debian and Arch, Fedora, SUSE, Alpine. */
+static const char *const system_roots[] = {
+	"/etc/ssl/certs/ca-certificates.crt",
+	"/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+	"/etc/ssl/cert.pem",
+};
+
+/* The first that can be read; none: the first, which then reads as empty. */
+static const char *
+find_roots(void)
+{
+	for (size_t i = 0; i < SBX_NELEM(system_roots); i++)
+		if (access(system_roots[i], R_OK) == 0)
+			return (system_roots[i]);
+	return (system_roots[0]);
+}
+
 /* Something that reads as empty where there is none: the proxy then says what
  * is missing to whoever needs it. */
 static int
@@ -69,7 +85,7 @@ int
 setup_egress(struct monitor *m, struct sbx_err *err)
 {
 	bool own = m->conf.upstream_ca[0] != '\0';
-	const char *roots = own ? m->conf.upstream_ca : ROOTS;
+	const char *roots = own ? m->conf.upstream_ca : find_roots();
 
 	m->fd_roots = own ? open_file(roots) : open_or_null(roots, err);
 	if (own && m->fd_roots == -1)
