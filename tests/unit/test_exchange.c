@@ -903,6 +903,21 @@ test_push(void)
 	finish("push");
 }
 
+/* --- the budget ---------------------------------------------------------- */
+
+static void
+test_budget(void)
+{
+	x.policy.out_bytes = 10;
+	begin();
+	say("GET " PT "/ HTTP/1.1\r\n" HP "\r\n");
+	ok(t.nsent == 0 && got("403 Forbidden") &&
+	    strcmp(t.code, "budget_used_up") == 0,
+	    "in the clear, too, no more goes out than may");
+	x.policy.out_bytes = UINT64_MAX;
+	finish("budget");
+}
+
 /* --- the start ----------------------------------------------------------- */
 
 /* One certificate for all that is played here, and its own root. */
@@ -954,6 +969,7 @@ make_policy(void)
 	    { "https://git.test", POLICY_GIT } };
 
 	policy_init(&x.policy);
+	x.policy.out_bytes = UINT64_MAX;
 	for (size_t i = 0; i < SBX_NELEM(rules); i++)
 		if (policy_add(&x.policy, rules[i].text, rules[i].how, false,
 		    NULL) != 0)
@@ -986,6 +1002,7 @@ main(void)
 	test_inside();
 	test_tls();
 	test_push();
+	test_budget();
 	policy_clear(&x.policy);
 	SSL_CTX_free(server);
 	SSL_CTX_free(host_context);
