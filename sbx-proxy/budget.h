@@ -9,7 +9,9 @@
 
 #include "sbx-proxy/proxy.h"
 
+/* Of that host in l, for all of l's life. */
 unsigned budget_slot(struct listener *l, const struct host *h);
+/* Bytes; by the policy of now. */
 uint64_t budget_left(const struct listener *l, unsigned slot);
 void budget_take(struct listener *l, unsigned slot, uint64_t bytes);
 

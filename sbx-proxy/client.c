@@ -17,8 +17,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define TARGET_MAX 520		/* bytes of a target that is put on record */
-
 struct client {
 	struct conn c;		/* the first member */
 	int fd;			/* owned */
@@ -135,7 +133,7 @@ host_agrees(const struct sbx_http_head *head, const struct host *h,
 static void
 on_connect(struct client *k, const struct sbx_http_head *head)
 {
-	char target[TARGET_MAX];
+	char target[TARGET_SIZE];
 	struct verdict v;
 	struct host h;
 	uint16_t port;

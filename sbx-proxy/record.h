@@ -23,6 +23,8 @@ enum layer {
 };
 const char *layer_name(enum layer layer);
 
+#define TARGET_SIZE 520		/* of a target's text: more than is told */
+
 /* target: foreign text, cut at 512 bytes ("https://host:port/path" without its
  * query, "CONNECT host:port", "").  code: a stable word; why: a sentence. */
 void record_denied(struct listener *l, enum layer layer, const char *code,

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define TARGET_MAX 520		/* bytes of a target that is put on record */
-
 static enum step
 bad_answer(struct http *h, const char *code, const char *why)
 {
@@ -39,7 +37,7 @@ cut_answer(struct http *h, const char *end)
 static enum step
 over_budget(struct http *h)
 {
-	char target[TARGET_MAX];
+	char target[TARGET_SIZE];
 
 	if (!h->req.answered)
 		return (http_refuse(h, &budget_used_up));

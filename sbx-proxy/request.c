@@ -10,8 +10,6 @@
 #include <event2/bufferevent.h>
 #include <string.h>
 
-#define TARGET_MAX 520		/* bytes of a target that is put on record */
-
 #define MEND_GRANT "A push needs a grant for exactly this change, which an " \
 	"operator opens with `sbx grant`"
 
@@ -46,7 +44,7 @@ static void
 tell_passed(const struct http *h, const char *end)
 {
 	const struct request *q = &h->req;
-	char method[32], path[TARGET_MAX];
+	char method[32], path[TARGET_SIZE];
 
 	copy_text(method, sizeof(method), q->head.method);
 	copy_text(path, sizeof(path), q->head.path);
@@ -131,7 +129,7 @@ may_go_on(const struct http *h)
 enum step
 http_refuse(struct http *h, const struct refusal *r)
 {
-	char target[TARGET_MAX];
+	char target[TARGET_SIZE];
 	bool keep = may_go_on(h);
 
 	request_target(h, target, sizeof(target));
