@@ -140,12 +140,13 @@ is_credential(struct sbx_text pair)
 void
 strip_query(struct sbx_text query, struct sbx_buf *out)
 {
-	const char *p = query.p, *end = query.p + query.len, *next;
+	const char *p = query.p, *end, *next;
 	char before = '?';
 	bool first = true;
 
-	if (query.p == NULL)
+	if (p == NULL)
 		return;
+	end = p + query.len;
 	for (;; before = *next, p = next + 1) {
 		/* ';' is a separator to some */
 		for (next = p; next < end && *next != '&' && *next != ';';)
