@@ -42,7 +42,7 @@ ATTEMPTS = {
     "host's var": "import os; assert os.listdir('/var/lib')",
     "host's etc": "open('/etc/shadow').read(); open('/etc/fstab').read()",
     "host's run": "assert [x for x in __import__('os').listdir('/run') "
-                  "if x not in ('lock', 'user', 'shm')]",
+                  "if x not in ('lock', 'user', 'shm', 'sbx')]",
     "open_by_handle_at": "import ctypes; c=ctypes.CDLL(None,use_errno=True); "
                          "b=ctypes.create_string_buffer(128); "
                          "c.syscall(304,-100,b,0); "

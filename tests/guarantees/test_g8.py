@@ -27,7 +27,7 @@ def load(suite):
     return boxes
 
 
-def gone(pids, seconds=3):
+def gone(pids, seconds=10):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if not any(mcp.alive(p) for p in pids):
