@@ -32,9 +32,12 @@ TESTS_USER = $(filter-out tests/guarantees/test_drills.py,$(GUARANTEES)) \
 	$(R)test_sbxd_hub.py $(R)test_sbxd_suite.py $(R)test_shell.py \
 	$(R)test_snapshot.py $(R)test_users.py $(R)test_worker.py \
 	test_broker test_privs test_proxy test_starter
-# with sanitizers: not what is the kernel's work, or other programs'
-TESTS_SANITIZED = $(filter-out $(TESTS_ALONE) $(INTEROP_TESTS) $(R)test_image_% \
-	$(R)test_images_build.py $(SBX_LINTS),$(TESTS))
+# with sanitizers: our programs, by what drives them hardest
+TESTS_SANITIZED = $(filter-out test_privs tests/%,$(TESTS)) $(FRONT_TESTS) \
+	$(R)test_egress_suite.py $(R)test_engine.py $(R)test_guide.py \
+	$(R)test_http.py $(R)test_proxy_egress.py $(R)test_quirks.py \
+	$(R)test_runjournal.py $(R)test_sbxd_hub.py $(R)test_snapshot.py \
+	$(R)test_subs.py $(R)test_trust.py $(R)test_worker.py
 list-together:
 	@echo $(TESTS_TOGETHER)
 list-alone:
