@@ -50,7 +50,7 @@ ln -s ../keep/c made/link; ln -s /nowhere made/dangling
 echo twin >made/t1; ln made/t1 made/t2; mkdir made/other; ln made/t1 made/other/t3
 mkfifo made/pipe; chmod 4751 made/t1; touch -d 2001-01-01 made/t1
 mkdir made/closed; echo x >made/closed/x; chmod 0 made/closed
-printf s >made/sparse; truncate -s 1G made/sparse
+printf s >made/sparse; truncate -s 64M made/sparse
 head -c 3000000 /dev/urandom >made/big; echo n >"made/a
 b"; chmod 1777 made/other
 python3 -c 'import os; os.setxattr("made/big", "user.mine", b"v")'
