@@ -314,10 +314,13 @@ sandbox_stop(struct monitor *m, struct sandbox *sb, const char *reason)
 {
 	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
 
-	if (sb->state == SBX_SANDBOX_CREATING) {
+	/* what waits for its way out stands already: that may never come */
+	if (sb->state == SBX_SANDBOX_CREATING && sb->made == NULL) {
 		sb->doomed = true;
 		return;
 	}
+	made_free(sb->made);
+	sb->made = NULL;
 	if (sb->state == SBX_SANDBOX_STOPPING || engine == NULL)
 		return;		/* with no engine it is ended already */
 	sb->state = SBX_SANDBOX_STOPPING;

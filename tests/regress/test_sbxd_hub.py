@@ -993,6 +993,19 @@ def state(h, m, what, uses=0):
             if r["op"] == "grant" and r["fields"]["grant"] == m["grant"]]
 
 
+def test_proxy_is_silent():
+    """A sandbox whose way out is never opened ends with its call."""
+    with fakehub.Hub() as h:
+        h.wait(h.serving)
+        h.on_PROXY_OPEN = lambda p, m: None
+        w = h.begin(client(h), "sandbox_initialize")
+        w.send("SB_CREATE", 1, image="host", want_network=1)
+        m = h.wait(lambda: h.named("PROXY_OPEN"))
+        h.peers["front"].send("CALL_CANCEL", call=w.number)
+        ok(h.wait(lambda: h.named("SANDBOX_STOP"))[0]["container"] ==
+           m[0]["container"], "what waits for its way out can be ended")
+
+
 def test_grants():
     with fakehub.Hub("--transport", "unix", conf="tunnel_out_bytes 0\n"
                      "grant_host git.example\n") as h:
