@@ -29,6 +29,7 @@ enum http_state {
 	ST_TLS,		/* the client's handshake */
 	ST_HEAD,		/* for a request, or the rest of its head */
 	ST_PUSH,		/* for the commands of a push */
+	ST_REPORT,		/* for the end of one that is refused */
 	ST_DIAL,		/* for a connection upstream */
 	ST_UPTLS,		/* for its handshake */
 	ST_RELAY,		/* request and answer are under way */
@@ -76,7 +77,8 @@ struct request {
 	bool last;		/* and the host's */
 	unsigned status, interim;
 	struct body out, in;	/* to the host, and to the client */
-	struct evbuffer *push;	/* owned; read before the verdict */
+	struct evbuffer *push;	/* owned; read before the verdict, or in
+				 * ST_REPORT what is said of it */
 	uint64_t began_ns;
 };
 
@@ -134,6 +136,7 @@ enum step http_refuse(struct http *h, const struct refusal *r);
 void http_continue(struct http *h);
 enum step step_head(struct http *h);
 enum step step_push(struct http *h);
+enum step step_report(struct http *h);
 /* Is what it rests on still there?  A push uses it up.  False: refuse. */
 bool request_use(struct http *h);
 /* Bytes that may still go to a host whose requests are not looked into, and

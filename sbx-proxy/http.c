@@ -163,7 +163,7 @@ http_enter(struct http *h, enum http_state state)
 {
 	static const unsigned seconds[ST_MAX] = {
 		[ST_TLS] = HTTP_HEAD_S, [ST_HEAD] = HTTP_IDLE_S,
-		[ST_PUSH] = HTTP_HEAD_S,
+		[ST_PUSH] = HTTP_HEAD_S, [ST_REPORT] = HTTP_IDLE_S,
 		/* it has its own, and ours stands behind it */
 		[ST_DIAL] = DIAL_S + 5,
 		[ST_UPTLS] = HTTP_HEAD_S, [ST_RELAY] = HTTP_IDLE_S,
@@ -219,7 +219,8 @@ http_go(struct http *h, enum step step)
 {
 	static enum step (*const steps[ST_MAX])(struct http *) = {
 		[ST_TLS] = step_wait, [ST_HEAD] = step_head,
-		[ST_PUSH] = step_push, [ST_DIAL] = step_wait,
+		[ST_PUSH] = step_push, [ST_REPORT] = step_report,
+		[ST_DIAL] = step_wait,
 		[ST_UPTLS] = step_wait, [ST_RELAY] = step_relay,
 		[ST_DRAIN] = step_drain,
 	};
@@ -293,6 +294,9 @@ deadline(struct http *h)
 	case ST_PUSH:
 		return (late(h, 408, "the commands of the push did not come "
 		    "to their end"));
+	case ST_REPORT:
+		return (late(h, 408, "the pack of the push did not come to its "
+		    "end"));
 	case ST_DIAL:
 	case ST_UPTLS:
 		return (late(h, 504, "the host did not answer in time"));
@@ -330,8 +334,8 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 	note_unsent(h);
 	quiet_s = (sbx_mono_ns() - h->moved_ns) / 1000000000u;
 	/* what moves is not late */
-	if ((h->state == ST_RELAY || (h->state == ST_DRAIN && !h->shut)) &&
-	    quiet_s < HTTP_IDLE_S) {
+	if ((h->state == ST_RELAY || h->state == ST_REPORT ||
+	    (h->state == ST_DRAIN && !h->shut)) && quiet_s < HTTP_IDLE_S) {
 		http_hurry(h, HTTP_IDLE_S - (unsigned)quiet_s);
 		return;
 	}

@@ -14,6 +14,7 @@
 #define HTTP_BUFFER 262144u	/* bytes that one direction holds at most */
 #define HTTP_DRAIN 262144u	/* of a refused body, read so that the answer
 				 * is; then the connection closes */
+#define HTTP_DRAIN_PACK (256u << 20) /* the same of a refused push */
 
 #define HTTP_LINGER_S 5		/* for a client to close after the last answer */
 

@@ -2,6 +2,8 @@
 
 #include "common/base/base.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { PKT_MAX = 65520, PKT_HEADER = 4 };
@@ -120,22 +122,63 @@ has_capability(const char *caps, size_t n, const char *name)
 	return (false);
 }
 
-/* "OLD NEW REF": NULL, or why it is not what was granted.  The caller saw
- * that both ids are ids. */
+/* What a packet before the flush says; all borrowed. */
+struct line {
+	bool shallow;		/* it is no command */
+	size_t id;		/* of each of its two ids */
+	const char *ref, *caps;	/* caps NULL: it has none */
+	size_t nref, ncaps;
+};
+
+/* false: it does not parse.  first: no command came before it. */
+static bool
+line_read(const struct pkt *pkt, bool first, struct line *l)
+{
+	const char *nul = memchr(pkt->p, '\0', pkt->n);
+	size_t n = nul == NULL ? pkt->n : (size_t)(nul - pkt->p);
+
+	*l = (struct line){ .caps = nul == NULL ? NULL : nul + 1,
+		.ncaps = nul == NULL ? 0 : pkt->n - n - 1 };
+	if (n > 8 && memcmp(pkt->p, "shallow ", 8) == 0) {
+		l->shallow = true;
+		return (nul == NULL && first &&
+		    oid_len(pkt->p + 8, n - 8) == n - 8);
+	}
+	if (nul != NULL && (!first || memchr(l->caps, '\0', l->ncaps) != NULL))
+		return (false);		/* the first has them, once */
+	l->id = oid_len(pkt->p, n);
+	if (l->id == 0 || n < 2 * l->id + 3 || pkt->p[l->id] != ' ' ||
+	    oid_len(pkt->p + l->id + 1, n - l->id - 1) != l->id ||
+	    pkt->p[2 * l->id + 1] != ' ')
+		return (false);		/* push-cert, too */
+	l->ref = pkt->p + 2 * l->id + 2;
+	l->nref = n - 2 * l->id - 2;
+	return (true);
+}
+
+static bool
+line_wants(const struct line *l, const char *capability)
+{
+	return (l->caps != NULL && has_capability(l->caps, l->ncaps,
+	    capability));
+}
+
+/* "OLD NEW REF" at s, as line_read() read it: NULL, or why it is not what was
+ * granted. */
 static const char *
-judge_command(const char *s, size_t n, size_t id, const struct push_grant *g)
+judge_command(const char *s, const struct line *l, const struct push_grant *g)
 {
 	static const char zeros[PUSH_OID_MAX + 1] =
 	    "0000000000000000000000000000000000000000000000000000000000000000";
-	const char *new = s + id + 1, *ref = new + id + 1;
+	const char *new = s + l->id + 1;
 
-	if (memcmp(new, zeros, id) == 0)
+	if (memcmp(new, zeros, l->id) == 0)
 		return ("it deletes a ref");
-	if (!is(ref, n - 2 * id - 2, g->ref))
+	if (!is(l->ref, l->nref, g->ref))
 		return ("it changes another ref than the granted one");
-	if (!is(new, id, g->new_id))
+	if (!is(new, l->id, g->new_id))
 		return ("it pushes another commit than the granted one");
-	if (!g->force && !is(s, id, g->old_id))
+	if (!g->force && !is(s, l->id, g->old_id))
 		return ("the ref is not where it was when this was granted");
 	return (NULL);
 }
@@ -151,24 +194,16 @@ struct head {
 static bool
 command(struct head *h, const struct pkt *pkt, const struct push_grant *g)
 {
-	const char *nul = memchr(pkt->p, '\0', pkt->n), *why;
-	size_t n = nul == NULL ? pkt->n : (size_t)(nul - pkt->p), id;
+	struct line l;
+	const char *why;
 
-	if (n > 8 && memcmp(pkt->p, "shallow ", 8) == 0)
-		return (nul == NULL && h->commands == 0 &&
-		    oid_len(pkt->p + 8, n - 8) == n - 8);
-	if (nul != NULL && (h->commands > 0 ||
-	    memchr(nul + 1, '\0', pkt->n - n - 1) != NULL))
-		return (false);		/* the first has them, once */
-	id = oid_len(pkt->p, n);
-	if (id == 0 || n < 2 * id + 3 || pkt->p[id] != ' ' ||
-	    oid_len(pkt->p + id + 1, n - id - 1) != id ||
-	    pkt->p[2 * id + 1] != ' ')
-		return (false);		/* push-cert, too */
-	if (nul != NULL)
-		h->options = has_capability(nul + 1, pkt->n - n - 1,
-		    "push-options");
-	why = judge_command(pkt->p, n, id, g);
+	if (!line_read(pkt, h->commands == 0, &l))
+		return (false);
+	if (l.shallow)
+		return (true);
+	if (l.caps != NULL)
+		h->options = line_wants(&l, "push-options");
+	why = judge_command(pkt->p, &l, g);
 	if (++h->commands > 1)
 		why = "it changes more than one ref";
 	if (h->why == NULL)
@@ -208,4 +243,74 @@ push_judge(const char *p, size_t n, const struct push_grant *grant,
 		return (0);
 	*ret_why = h.why;
 	return (SBX_E_POLICY);
+}
+
+/* --- the answer to what was refused -------------------------------------- */
+
+/* One packet whose text is what fmt makes.  false: it does not fit. */
+SBX_PRINTF(3, 4) static bool
+put(struct sbx_buf *out, const char *band, const char *fmt, ...)
+{
+	char text[PUSH_REF_MAX + 1024];
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return (n > 0 && n < (int)sizeof(text) && sbx_buf_printf(out,
+	    "%04zx%s%s", PKT_HEADER + strlen(band) + (size_t)n, band,
+	    text) == 0);
+}
+
+/* A ref that can stand in an answer: it goes to a terminal in the end. */
+static bool
+can_be_named(const struct line *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->nref; i++)
+		if ((unsigned char)l->ref[i] <= ' ' || l->ref[i] == 0x7f)
+			return (false);
+	return (l->nref > 0 && l->nref <= PUSH_REF_MAX);
+}
+
+/* The report of what stands at p, without what it is wrapped in. */
+static bool
+report(const char *p, size_t n, const char *why, struct sbx_buf *out)
+{
+	struct pkt pkt;
+	struct line l;
+	bool first = true;
+
+	if (!put(out, "", "unpack " PUSH_BLOCKED "%s\n", why))
+		return (false);
+	while (pkt_next(&p, &n, &pkt) == 0 && pkt.kind == PKT_DATA) {
+		if (!line_read(&pkt, first, &l))
+			return (false);
+		if (l.shallow)
+			continue;
+		if (first && (!line_wants(&l, "side-band-64k") ||
+		    !(line_wants(&l, "report-status") ||
+		    line_wants(&l, "report-status-v2"))))
+			return (false);
+		first = false;
+		if (!can_be_named(&l) || !put(out, "", "ng %.*s " PUSH_BLOCKED
+		    "%s\n", (int)l.nref, l.ref, why))
+			return (false);
+	}
+	return (!first && sbx_buf_str(out, "0000") == 0);
+}
+
+bool
+push_report(const char *p, size_t n, const char *why, const char *mend,
+    struct sbx_buf *out)
+{
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
+
+	sbx_buf_init(&b, PUSH_REPORT_MAX);
+	return (report(p, n, why, &b) && put(out, "\2", PUSH_BLOCKED
+	    "%s. %s.\n", why, mend) && sbx_buf_printf(out, "%04zx\1", b.len +
+	    PKT_HEADER + 1) == 0 && sbx_buf_add(out, b.data, b.len) == 0 &&
+	    sbx_buf_str(out, "0000") == 0);
 }

@@ -5,11 +5,13 @@
  * The head of a git-receive-pack request: what it wants to change, before a
  * byte of it goes upstream.  Judged against the one change that was granted.
  * Source: gitprotocol-common(5), gitprotocol-pack(5) (reference update
- * request), git-check-ref-format(1).
+ * request, report status), git-check-ref-format(1).
  */
 
 #include <stdbool.h>
 #include <stddef.h>
+
+struct sbx_buf;
 
 #define PUSH_OID_MAX 64u	/* hexadecimal digits: SHA-1 40, SHA-256 64 */
 #define PUSH_REF_MAX 255u	/* bytes of a ref's name */
@@ -32,6 +34,20 @@ struct push_grant {
  */
 int push_judge(const char *p, size_t n, const struct push_grant *grant,
     size_t *ret_used, const char **ret_why);
+
+/*
+ * An answer to a push that push_judge() refused with SBX_E_POLICY, n bytes at p
+ * being what it read: for git's user, who sees no other text of ours (why,
+ * beside each ref, and on standard error with mend; both without full stop).
+ * false: the client did not ask for one that we can write, or it would be
+ * longer than PUSH_REPORT_MAX; what is in out is nothing then.
+ */
+bool push_report(const char *p, size_t n, const char *why, const char *mend,
+    struct sbx_buf *out);
+
+#define PUSH_REPORT_MAX 65000u	/* bytes, which one packet takes; more refs
+				 * are refused by status */
+#define PUSH_BLOCKED "BLOCKED by sbx: "
 
 /* Is it a ref that git takes, below refs/heads/ or refs/tags/, in full? */
 bool push_ref_is_good(const char *ref);

@@ -12,6 +12,7 @@
 
 #define MEND_GRANT "A push needs a grant for exactly this change, which an " \
 	"operator opens with `sbx grant`"
+#define NOT_GRANTED "push_not_granted"
 
 void
 request_target(const struct http *h, char *text, size_t size)
@@ -126,14 +127,22 @@ may_go_on(const struct http *h)
 	    !h->down.ended && !sbx_text_is(q->head.method, "HEAD"));
 }
 
+static void
+tell_denied(const struct http *h, enum layer layer, const char *code,
+    const char *why)
+{
+	char target[TARGET_SIZE];
+
+	request_target(h, target, sizeof(target));
+	record_denied(h->c.l, layer, code, target, why);
+}
+
 enum step
 http_refuse(struct http *h, const struct refusal *r)
 {
-	char target[TARGET_SIZE];
 	bool keep = may_go_on(h);
 
-	request_target(h, target, sizeof(target));
-	record_denied(h->c.l, r->layer, r->code, target, r->why);
+	tell_denied(h, r->layer, r->code, r->why);
 	/* what was sent of it must not become a whole request */
 	if (h->state != ST_HEAD)
 		upstream_close(h);
@@ -474,9 +483,52 @@ static enum step
 push_refused(struct http *h, int error, const char *why)
 {
 	if (error == SBX_E_POLICY)
-		return (refuse(h, LAYER_PUSH, 403, "push_not_granted", why,
+		return (refuse(h, LAYER_PUSH, 403, NOT_GRANTED, why,
 		    MEND_GRANT));
 	return (refuse(h, LAYER_PUSH, 403, "push_unreadable", why, ""));
+}
+
+/* git shows no text that comes with a status: it gets what the host would have
+ * said, if it takes that. */
+static enum step
+push_reported(struct http *h, const char *p, size_t n, const char *why)
+{
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
+	struct request *q = &h->req;
+
+	sbx_buf_init(&b, 2 * PUSH_REPORT_MAX);
+	if (!push_report(p, n, why, MEND_GRANT, &b))
+		return (push_refused(h, SBX_E_POLICY, why));
+	tell_denied(h, LAYER_PUSH, NOT_GRANTED, why);
+	upstream_close(h);
+	evbuffer_free(q->push);
+	q->push = evbuffer_new();
+	if (q->push == NULL || evbuffer_add(q->push, b.data, b.len) != 0)
+		sbx_fatal("no memory for a report");
+	return (http_enter(h, ST_REPORT));
+}
+
+/* The answer waits for the pack to end: after an early one git goes on with
+ * the rest of the pack as a request of its own, and shows what came of that. */
+enum step
+step_report(struct http *h)
+{
+	struct request *q = &h->req;
+	bool cut = body_move(&q->out, side_in(&h->down), NULL, HTTP_BUFFER) < 0;
+	bool keep = may_go_on(h);
+
+	cut |= q->out.bytes > HTTP_DRAIN_PACK;
+	if (!q->out.done && !cut)
+		return (h->down.ended ? STEP_END : STEP_WAIT);
+	if (evbuffer_add_printf(side_out(&h->down), "HTTP/1.1 200 OK\r\n"
+	    "Content-Type: application/x-git-receive-pack-result\r\n"
+	    "Content-Length: %zu\r\nCache-Control: no-store\r\n"
+	    "Connection: %s\r\n\r\n", evbuffer_get_length(q->push), keep ?
+	    "keep-alive" : "close") < 0 ||
+	    evbuffer_add_buffer(side_out(&h->down), q->push) != 0)
+		sbx_fatal("no memory for an answer");
+	request_over(h, NOT_GRANTED);
+	return (http_enter(h, keep ? ST_HEAD : ST_DRAIN));
 }
 
 /* By the grants that there are by now.  0, taken; SBX_E_NOENT: there is none;
@@ -520,6 +572,8 @@ step_push(struct http *h)
 		return (upstream_go(h));
 	if (r == SBX_E_NOENT)
 		return (no_grant(h));
+	if (r == SBX_E_POLICY)
+		return (push_reported(h, p, n, why));
 	if (r != SBX_E_AGAIN)
 		return (push_refused(h, r, why));
 	if (q->out.done)

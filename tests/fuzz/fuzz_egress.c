@@ -33,6 +33,27 @@ on_hello(const uint8_t *p, size_t n)
 		abort();
 }
 
+/* What is reported is packets, and the bytes of foreign refs no others than
+ * those that can be printed. */
+static void
+on_refused_push(const char *p, size_t n, size_t used, const char *why)
+{
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
+
+	sbx_buf_init(&b, 2 * PUSH_REPORT_MAX);
+	if (used > n)
+		abort();
+	if (!push_report(p, n, why, "Mend", &b))
+		return;
+	if (b.len < 8 || memcmp(b.data + b.len - 8, "00000000", 8) != 0 ||
+	    memmem(p, used, "side-band-64k", 13) == NULL)
+		abort();
+	for (size_t i = 0; i < b.len; i++)
+		if ((unsigned char)b.data[i] < ' ' && b.data[i] != '\n' &&
+		    b.data[i] != 1 && b.data[i] != 2)
+			abort();
+}
+
 static void
 on_push(const char *p, size_t n)
 {
@@ -42,6 +63,8 @@ on_push(const char *p, size_t n)
 	const char *why;
 	int r = push_judge(p, n, &g, &used, &why);
 
+	if (r == SBX_E_POLICY)
+		on_refused_push(p, n, used, why);
 	if (r != 0)
 		return;
 	if (used > n || memmem(p, used, B " refs/heads/x", 53) == NULL)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 SRC = os.environ.get("SBX_SRC") or os.path.join(
     os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -151,6 +152,24 @@ def grant(x, ref, old, new, uses=1, op="push", force=0):
                      force)
 
 
+def big_refused(x, d, mib):
+    """The answer is read although a pack was under way."""
+    name = "refused%d" % mib
+    x.commit(d, name, os.urandom(mib << 20), name)
+    del x.host.seen[:]
+    began = time.monotonic()
+    refused(x, "granted one push, tried another with a pack of %d MiB" % mib,
+            x.git("-C", d, "push", "origin", name), "[remote rejected]",
+            name + " (BLOCKED by sbx: it changes another ref")
+    print("# in %.2f s" % (time.monotonic() - began), flush=True)
+    posts = [h.get(b"content-length") for m, t, h in x.host.seen
+             if m == b"POST"]
+    tap.ok(not set(posts) - {b"4"} and
+           x.tip("refs/heads/" + name) is None, "nothing but a probe went on",
+           posts)
+    x.local("-C", d, "checkout", "-q", "topic")
+
+
 def pushes(x):
     d, code, out = x.clone()
     new = x.commit(d, "one")
@@ -170,13 +189,21 @@ def pushes(x):
     refused(x, "a second push with the same grant",
             x.git("-C", d, "push", "origin", "topic"), "BLOCKED by sbx")
     grant(x, "refs/heads/topic", new, second)
-    for what, args in [("another ref", ["topic:main"]),
-                       ("a delete", ["--delete", "topic"]),
-                       ("a tag beside it", ["topic", "HEAD:refs/tags/v1"]),
-                       ("two refs", ["topic", "topic:other"]),
-                       ("another commit", ["--force", "HEAD~2:refs/heads/topic"])]:
+    other = "another ref than the granted one"
+    for what, args, why in [
+            ("another ref", ["topic:main"], [other]),
+            ("a delete", ["--delete", "topic"], ["it deletes a ref"]),
+            ("a tag beside it", ["topic", "HEAD:refs/tags/v1"],
+             ["v1 (BLOCKED by sbx: ", "topic (BLOCKED by sbx: "]),
+            ("two refs", ["topic", "topic:other"], ["topic -> other"]),
+            ("another commit", ["--force", "HEAD~2:refs/heads/topic"],
+             ["another commit than the granted one"])]:
         refused(x, "granted one push, tried " + what,
-                x.git("-C", d, "push", "origin", *args), "403")
+                x.git("-C", d, "push", "origin", *args), "[remote rejected]",
+                "remote: BLOCKED by sbx: ", "(BLOCKED by sbx: ", *why)
+    tap.ok("push_not_granted" in repr(x.p.records(x.box)), "on record")
+    for mib in (1, 5, BIG):
+        big_refused(x, d, mib)
     tap.same(x.tip(), new, "and the ref did not move")
     code, out = x.git("-C", d, "push", "-o", "ci.skip", "origin", "topic")
     tap.same((code, x.tip()), (0, second),

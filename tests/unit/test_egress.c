@@ -484,6 +484,67 @@ test_push(void)
 	push_n = 0;
 }
 
+#define SIDE "\0 report-status side-band-64k agent=x"
+
+/* Is text the n bytes that are said of the push? */
+static void
+reported(const char *want, const char *label)
+{
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
+	bool r;
+
+	flush();
+	sbx_buf_init(&b, 2 * PUSH_REPORT_MAX);
+	r = push_report(push, push_n, "why", "Mend", &b);
+	ok(want == NULL ? !r : r && b.len == strlen(want) &&
+	    memcmp(b.data, want, b.len) == 0, "%s (%d: %.*s)", label, r,
+	    r ? (int)b.len : 0, b.data);
+	push_n = 0;
+}
+
+static void
+test_report(void)
+{
+	static const char one[] = "0020\2BLOCKED by sbx: why. Mend.\n"
+	    "0055\1" "001funpack BLOCKED by sbx: why\n"
+	    "002dng refs/heads/topic2 BLOCKED by sbx: why\n00000000";
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
+	char line[400];
+	int i;
+
+	sbx_buf_init(&b, 2 * PUSH_REPORT_MAX);
+	PKT(A " " B " refs/heads/topic2" SIDE "\n");
+	reported(one, "a refused push is reported as git wants it");
+	PKT("shallow " B);
+	PKT(A " " B " refs/heads/topic2\0report-status-v2 side-band-64k");
+	reported(one, "from a shallow clone, in the newer form");
+	PKT(A " " B " refs/heads/topic2\0 side-band-64k");
+	reported(NULL, "not to who asks for no report");
+	PKT(A " " B " refs/heads/topic2\0 report-status");
+	reported(NULL, "nor to who takes no side band");
+	PKT(A " " B " refs/heads/\033[2J" SIDE);
+	reported(NULL, "nor with a ref that a terminal obeys");
+	PKT(A " " B " refs/heads/a b" SIDE);
+	reported(NULL, "or that has a blank");
+	i = snprintf(line, sizeof(line), A " " B " refs/heads/%0300d", 0);
+	PKT(A " " B " refs/heads/topic2" SIDE);
+	pkt(line, (size_t)i);
+	reported(NULL, "or that is too long");
+	reported(NULL, "of no command there is none");
+	PKT(A " " B " refs/heads/topic2" SIDE);
+	for (i = 0; i < 1200; i++)
+		PKT(A " " B " refs/heads/of-a-longer-name");
+	reported(NULL, "nor of more than is written");
+	PKT(A " " B " refs/heads/topic2" SIDE);
+	for (i = 0; i < 1000; i++)
+		PKT(A " " B " x");
+	flush();
+	ok(push_report(push, push_n, "w", "M", &b) && b.len > 25000 &&
+	    memcmp(b.data + b.len - 8, "00000000", 8) == 0,
+	    "of many there is");
+	push_n = 0;
+}
+
 static void
 test_refs(void)
 {
@@ -798,6 +859,7 @@ main(void)
 	test_hosts();
 	test_hello();
 	test_push();
+	test_report();
 	test_refs();
 	test_policy();
 	test_gate();

@@ -843,6 +843,39 @@ say_push(const char *ref)
 	turn();
 }
 
+/* A push of another ref, from a client that reads reports, with `pack` bytes
+ * behind it of which not all come at once. */
+static void
+test_reported_push(void)
+{
+	static char pack[40000];
+	char text[512], command[256];
+	int n = snprintf(command, sizeof(command), ZERO " " NEW " refs/heads/y%c"
+	    "report-status side-band-64k", '\0'), len, i, tries;
+
+	open_grant();
+	(void)enter("git.test", "git.test");
+	len = snprintf(text, sizeof(text), PUSH "Content-Length: %zu\r\n\r\n"
+	    "%04x", (size_t)n + 8 + 20 * sizeof(pack), (unsigned)n + 4);
+	memcpy(text + len, command, (size_t)n);
+	memcpy(text + len + n, "0000", 4);
+	(void)SSL_write(t.ssl, text, len + n + 4);
+	for (i = 0, tries = 0; i < 20 && tries < 1000; tries++) {
+		turn();
+		i += SSL_write(t.ssl, pack, sizeof(pack)) > 0;
+	}
+	ok(i == 20, "a pack of 800 KB is heard to its end (%d)", i);
+	turn();
+	ok(got("200 OK") && got("git-receive-pack-result") && got("unpack "
+	    "BLOCKED by sbx: it changes another ref") && got("ng refs/heads/y "
+	    "BLOCKED by sbx: ") && got("Connection: keep-alive"),
+	    "and answered with a report");
+	ok(strcmp(t.code, "push_not_granted") == 0 && t.dials == 0 &&
+	    t.used == 0 && t.passed == 0, "on record as refused");
+	grants[1].uses = 0;
+	finish("push");
+}
+
 static void
 test_push(void)
 {
@@ -1002,6 +1035,7 @@ main(void)
 	test_inside();
 	test_tls();
 	test_push();
+	test_reported_push();
 	test_budget();
 	policy_clear(&x.policy);
 	SSL_CTX_free(server);
