@@ -228,6 +228,70 @@ for name, body in [
 ]:
     T("grants", "granted one push, sent: " + name, granted(body), {400, 403},
       PUSH, control="push", only="sbx")
+
+
+def reported(*commands, big=0, **kw):
+    """As a git sends it that reads reports: the status is 200, the word for
+    each ref "ng", and nothing of it goes on."""
+    body = push(*commands, caps=b"report-status-v2 side-band-64k atomic",
+                pack=b"PACK" + TOKEN + bytes(big), **kw)
+
+    def f(run):
+        got = granted(body)(run)
+        said = [x for x in got.text.split("\n") if x[4:].startswith("ng ")]
+        refs = [c[2].split(b"\0")[0].decode() for c in commands]
+        good = got.verdict() == 200 and len(got.statuses) == 1 and \
+            b"application/x-git-receive-pack-result" in got.raw and \
+            "unpack BLOCKED by sbx: " in got.text and \
+            [x[7:].split(" BLOCKED by sbx: ")[0] for x in said] == refs
+        return "ng" if good else "%s %r" % (got.verdict(), got.text[:200])
+    return f
+
+
+MAIN = b"refs/heads/main"
+for name, data in [
+        ("another ref", reported((OLD, NEW, MAIN))),
+        ("another new id", reported((OLD, OTHER, REF))),
+        ("another old id", reported((OTHER, NEW, REF))),
+        ("delete", reported((OLD, ZERO, REF))),
+        ("two commands", reported((OLD, NEW, REF), (OLD, NEW, MAIN))),
+        ("the granted command twice", reported((OLD, NEW, REF),
+                                               (OLD, NEW, REF))),
+        ("the granted command behind the flush",
+         reported((OLD, OTHER, REF), after=pkt(OLD + b" " + NEW + b" " + REF) +
+                  b"0000")),
+        ("another ref from a shallow clone",
+         reported((OLD, NEW, MAIN), before=pkt(b"shallow " + OLD))),
+        ("another ref with a pack of 5 MiB", reported((OLD, NEW, MAIN),
+                                                      big=5 << 20))]:
+    T("grants", "told by report: " + name, data, "ng", PUSH, control="push",
+      only="sbx")
+for name, body in [
+        ("a ref that a terminal obeys", (OLD, NEW, b"refs/heads/\x1b[2Jx")),
+        ("a line feed in the ref", (OLD, NEW, REF + b"\nok " + REF)),
+        ("a ref of 300 bytes", (OLD, NEW, b"refs/heads/" + b"x" * 300))]:
+    T("grants", "no report: " + name,
+      granted(push(body, caps=b"report-status side-band-64k")), 403, PUSH,
+      control="push", only="sbx")
+
+
+def report_then_push(run):
+    """What follows a report on its connection is a request of its own."""
+    run.target.grant(run.box, op="push", host="git.test", repo="o/r", ref=REF,
+                     old=OLD, new=NEW, uses=1, ms=20000)
+    caps = b"report-status side-band-64k"
+    bad = receive(host="git.test", body=push((OLD, NEW, MAIN), caps=caps))
+    good = receive(host="git.test", body=push((OLD, NEW, REF), caps=caps,
+                                              pack=b"PACK"))
+    got = run.ask(run.inner("git.test"), bad + good + receive(
+        host="git.test"))
+    reports = got.raw.count(b"ng refs/heads/main")
+    return (reports, *got.statuses)
+
+
+T("grants", "a push told by report, then the granted one, then one more",
+  report_then_push, (1, 200, 200, 403), PUSH | BOTH, control="push",
+  only="sbx")
 for name, kw, want in [
         ("gzip", dict(body=gzip.compress(GOODPUSH), extra=RPTYPE +
                       b"Content-Encoding: gzip\r\n"), {400, 403, 415}),
