@@ -16,7 +16,7 @@ libsbx_a_SOURCES = \
 	common/http/http.c common/http/http.h \
 	common/base/log.c common/base/log.h \
 	common/base/conf.c common/base/conf.h common/base/conf.def \
-	common/proto/codec.c common/proto/copystream.h common/proto/msgs.def \
+	common/proto/codec.c common/proto/copystream.h common/proto/filework.h common/proto/msgs.def \
 	common/proto/proto.h common/proto/wire.c common/proto/wire.h \
 	common/proto/accepts.c common/proto/accepts.h
 libsbxev_a_SOURCES = common/proto/loop.c common/proto/loop.h \

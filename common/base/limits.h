@@ -109,6 +109,9 @@
 #define SBX_MAX_SETUPS 32	/* dependency layers that are kept */
 #define SBX_MAX_SETUPS_PRINCIPAL 8
 #define SBX_MAX_FORKS 16	/* made by one call */
+#define SBX_MAX_UNDO 10		/* versions of one file, */
+#define SBX_UNDO_BYTES (5u << 20)	/* each, */
+#define SBX_UNDO_ALL_BYTES (512u << 20) /* and of all; oldest go first */
 /* Layers below one sandbox; the options of its mount are one page. */
 #define SBX_MAX_LAYERS 32
 #define SBX_SNAP_MAX_BYTES (16ull << 30) /* copied for one snapshot */

@@ -23,7 +23,7 @@ struct event_base;
 #define MAX_WAITING 4		/* requests for the same thing at once */
 #define SNAP_WAIT_MS 100	/* for the last process of a run that ended */
 #define SNAP_DIGEST_S 120	/* for a layer that is kept under a digest */
-#define MAX_UNPACKS_ENGINE 8	/* asked of one init and not answered */
+#define MAX_HELPS 8	/* asked of one init and not answered */
 
 /* --- image_host.c: what of the host a sandbox of image `host` sees ---------- */
 #define MAX_BINDS 40
@@ -254,6 +254,11 @@ enum sandbox_state {
 	SB_FROZEN,			/* another is to take its place */
 	SB_ENDING, SB_STATE_MAX
 };
+/* Copying in or work on files, under way in init. */
+struct help {
+	uint32_t id;		/* of the monitor's question */
+	bool used, file;
+};
 struct sandbox {
 	LIST_ENTRY(sandbox) link;
 	struct engine *e;
@@ -282,7 +287,7 @@ struct sandbox {
 	struct event *timer;		/* owned: CREATE_S */
 	struct job_list jobs;
 	unsigned njobs;
-	struct { uint32_t id; bool used; } unpacks[MAX_UNPACKS_ENGINE];
+	struct help helps[MAX_HELPS];
 };
 LIST_HEAD(sandbox_list, sandbox);
 
@@ -317,6 +322,11 @@ struct engine {
 };
 
 struct sandbox *sandbox_find(struct engine *e, const char *id);
+/* NULL: as many as there may be.  false: there is none of that id. */
+struct help *help_new(struct sandbox *sb, uint32_t id);
+bool help_over(struct sandbox *sb, uint32_t id, bool file);
+int help_failed(struct sbx_peer *monitor, uint32_t id, int32_t error,
+    const char *reason);		/* ENGINE_FILED */
 void sandbox_create(struct engine *e, const struct sbx_sandbox_create *q,
     uint32_t id);
 /* Build one over stack, in scratch dir, that may take the place of sb (snap.c

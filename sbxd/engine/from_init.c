@@ -109,16 +109,31 @@ on_init_unpacked(struct sbx_peer *p, struct sbx_in *in)
 		.error = q->error, .files = q->files, .bytes = q->bytes,
 		.reason = q->reason, .final_path = q->final_path };
 
-	for (size_t i = 0; i < MAX_UNPACKS_ENGINE; i++) {
-		if (!sb->unpacks[i].used || sb->unpacks[i].id != in->hdr.id)
-			continue;
-		sb->unpacks[i].used = false;
-		if (sb->e->monitor != NULL)
-			(void)sbx_send_engine_unpacked(sb->e->monitor,
-			    in->hdr.id, &m, NULL);	/* its end ends us */
-		return (0);
-	}
-	return (SBX_E_STATE);
+	if (!help_over(sb, in->hdr.id, false))
+		return (SBX_E_STATE);
+	if (sb->e->monitor != NULL)
+		(void)sbx_send_engine_unpacked(sb->e->monitor, in->hdr.id, &m,
+		    NULL);	/* its end ends us */
+	return (0);
+}
+
+static int
+on_init_filed(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct sbx_init_filed *q = &in->m.init_filed;
+	struct sandbox *sb = sbx_peer_ctx(p);
+	const struct sbx_engine_filed m = { .error = q->error,
+		.reason = q->reason, .path = q->path, .mode = q->mode,
+		.size = q->size, .ino = q->ino, .mtime_ns = q->mtime_ns,
+		.ctime_ns = q->ctime_ns, .total = q->total, .first = q->first,
+		.count = q->count, .bytes = q->bytes };
+
+	if (!help_over(sb, in->hdr.id, true))
+		return (SBX_E_STATE);
+	if (sb->e->monitor != NULL)
+		(void)sbx_send_engine_filed(sb->e->monitor, in->hdr.id, &m,
+		    NULL);
+	return (0);
 }
 
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
@@ -132,6 +147,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_INIT_GONE] = { SBX_ST(INIT_UP), 0, on_init_gone },
 	[SBX_MSG_INIT_KILLED] = { SBX_ST(INIT_UP), 0, on_init_killed },
 	[SBX_MSG_INIT_UNPACKED] = { SBX_ST(INIT_UP), 0, on_init_unpacked },
+	[SBX_MSG_INIT_FILED] = { SBX_ST(INIT_UP), 0, on_init_filed },
 };
 const struct sbx_dispatch_table engine_from_init = { SBX_PROC_ENGINE,
 	SBX_PROC_INIT, rows };

@@ -4,6 +4,8 @@
  */
 #include "sbxd/engine/engine.h"
 
+#include "common/proto/filework.h"
+
 #include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
@@ -164,12 +166,8 @@ on_engine_unpack(struct sbx_peer *p, struct sbx_in *in)
 
 	if (q->mode >= SBX_COPY_MARKERS)
 		return (SBX_E_RANGE);
-	for (size_t i = 0; sb != NULL && sb->state == SB_READY &&
-	    i < MAX_UNPACKS_ENGINE; i++) {
-		if (sb->unpacks[i].used)
-			continue;
-		sb->unpacks[i].used = true;
-		sb->unpacks[i].id = in->hdr.id;
+	if (sb != NULL && sb->state == SB_READY &&
+	    help_new(sb, in->hdr.id) != NULL) {
 		/* when init is gone, its end answers */
 		(void)sbx_send_init_unpack(sb->init, in->hdr.id, &to, in->fds);
 		return (0);
@@ -179,6 +177,34 @@ on_engine_unpack(struct sbx_peer *p, struct sbx_in *in)
 		m.reason = "too many copies into this sandbox at once";
 	}
 	return (sbx_send_engine_unpacked(p, in->hdr.id, &m, NULL));
+}
+
+/*
+ * Both descriptors go on unread; the helper that gets them is a guest, and what
+ * it answers is passed on as such.
+ */
+static int
+on_engine_file(struct sbx_peer *p, struct sbx_in *in)
+{
+	const struct sbx_engine_file *q = &in->m.engine_file;
+	struct sandbox *sb = sandbox_find(sbx_peer_ctx(p), q->container);
+	const struct sbx_init_file to = { .op = q->op, .path = q->path,
+		.pattern = q->pattern, .first = q->first, .count = q->count,
+		.max_bytes = q->max_bytes, .flags = q->flags };
+	struct help *h;
+
+	if (q->op >= SBX_FILE_OP_MAX)
+		return (SBX_E_RANGE);
+	if (sb == NULL || sb->state != SB_READY)
+		return (help_failed(p, in->hdr.id, ESRCH,
+		    "the sandbox has ended"));
+	if ((h = help_new(sb, in->hdr.id)) == NULL)
+		return (help_failed(p, in->hdr.id, EBUSY,
+		    "too much work on files of this sandbox at once"));
+	h->file = true;
+	/* when init is gone, its end answers */
+	(void)sbx_send_init_file(sb->init, in->hdr.id, &to, in->fds);
+	return (0);
 }
 
 /* The id goes into no path: layers are named by the engine's own count. */
@@ -226,6 +252,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_ENGINE_KILL] = { SBX_ST_ANY, 0, on_engine_kill },
 	[SBX_MSG_ENGINE_WORK] = { SBX_ST_ANY, 0, on_engine_work },
 	[SBX_MSG_ENGINE_UNPACK] = { SBX_ST_ANY, 0, on_engine_unpack },
+	[SBX_MSG_ENGINE_FILE] = { SBX_ST_ANY, 0, on_engine_file },
 	[SBX_MSG_SNAP_TAKE] = { SBX_ST_ANY, 0, on_snap_take },
 	[SBX_MSG_SNAP_DROP] = { SBX_ST_ANY, 0, on_snap_drop },
 	[SBX_MSG_SNAP_RESTORE] = { SBX_ST_ANY, 0, on_snap_restore },

@@ -353,6 +353,39 @@ sandbox_end(struct sandbox *sb, enum sbx_end_why why, const char *fmt, ...)
 	group_hurry(&sb->e->groups, &sb->group);
 }
 
+/* --- helpers of init ------------------------------------------------------- */
+
+struct help *
+help_new(struct sandbox *sb, uint32_t id)
+{
+	for (size_t i = 0; i < SBX_NELEM(sb->helps); i++)
+		if (!sb->helps[i].used) {
+			sb->helps[i] = (struct help){ .id = id, .used = true };
+			return (&sb->helps[i]);
+		}
+	return (NULL);
+}
+
+bool
+help_over(struct sandbox *sb, uint32_t id, bool file)
+{
+	for (size_t i = 0; i < SBX_NELEM(sb->helps); i++)
+		if (sb->helps[i].used && sb->helps[i].id == id &&
+		    sb->helps[i].file == file) {
+			sb->helps[i].used = false;
+			return (true);
+		}
+	return (false);
+}
+
+int
+help_failed(struct sbx_peer *monitor, uint32_t id, int32_t error,
+    const char *reason)
+{
+	return (sbx_send_engine_filed(monitor, id, &(struct sbx_engine_filed){
+	    .error = error, .reason = reason, .path = "" }, NULL));
+}
+
 /* Everything that waited for something of this sandbox is answered. */
 static void
 answer_all(struct sandbox *sb)
@@ -368,10 +401,13 @@ answer_all(struct sandbox *sb)
 			job_exited(j, SIGKILL, SBX_EXIT_SANDBOX);
 		job_gone(j);
 	}
-	for (size_t i = 0; i < MAX_UNPACKS_ENGINE; i++)
-		if (sb->unpacks[i].used)
+	for (size_t i = 0; i < SBX_NELEM(sb->helps); i++)
+		if (sb->helps[i].used && sb->helps[i].file)
+			(void)help_failed(sb->e->monitor, sb->helps[i].id,
+			    ESRCH, m.reason);
+		else if (sb->helps[i].used)
 			(void)sbx_send_engine_unpacked(sb->e->monitor,
-			    sb->unpacks[i].id, &m, NULL);
+			    sb->helps[i].id, &m, NULL);
 }
 
 /* To whoever waited for it, or for nobody asked. */

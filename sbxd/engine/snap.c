@@ -315,8 +315,8 @@ snap_old_reaped(struct sandbox *old)
 static bool
 is_idle(const struct sandbox *sb)
 {
-	for (size_t i = 0; i < MAX_UNPACKS_ENGINE; i++)
-		if (sb->unpacks[i].used)
+	for (size_t i = 0; i < SBX_NELEM(sb->helps); i++)
+		if (sb->helps[i].used)
 			return (false);
 	return (sb->njobs == 0);
 }

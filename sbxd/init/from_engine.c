@@ -6,7 +6,8 @@
 #include <unistd.h>
 
 static const uint16_t types[] = { SBX_MSG_INIT_START, SBX_MSG_INIT_EXEC,
-	SBX_MSG_INIT_KILL, SBX_MSG_INIT_UNPACK, SBX_MSG_INIT_SHELL, 0 };
+	SBX_MSG_INIT_KILL, SBX_MSG_INIT_UNPACK, SBX_MSG_INIT_SHELL,
+	SBX_MSG_INIT_FILE, 0 };
 const struct sbx_accepts init_from_engine = { SBX_PROC_INIT, SBX_PROC_ENGINE,
 	types };
 
@@ -50,6 +51,8 @@ init_handle(struct init *in)
 		shell_start(in, &in->in.m.init_shell, in->in.hdr.id);
 	else if (in->in.hdr.type == SBX_MSG_INIT_KILL)
 		on_kill(in, in->in.m.init_kill.run, in->in.hdr.id);
+	else if (in->in.hdr.type == SBX_MSG_INIT_FILE)
+		file_start(in, &in->in.m.init_file, in->in.fds, in->in.hdr.id);
 	else
 		unpack_start(in, &in->in.m.init_unpack, in->in.fds[0],
 		    in->in.hdr.id);

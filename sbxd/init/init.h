@@ -5,12 +5,14 @@
 
 #include "common/base/limits.h"
 #include "common/proto/accepts.h"
+#include "common/proto/filework.h"
 #include "common/proto/wire.h"
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #define INIT_FD 3		/* the channel to the engine */
-#define MAX_UNPACKS 4
+#define MAX_HELPERS 8
 #define KILL_MS 900		/* a tree must be dead by then: the engine's
 				 * promise of 1 s, less the way to it */
 #define KILL_SUPERVISOR_MS 600	/* its tree is dead, it is not: it dies too */
@@ -27,10 +29,12 @@ struct job {
 	uint32_t kill_id, killed;
 	uint64_t kill_since_ns;
 };
-struct unpack {
+/* A child without exec that works on files. */
+struct helper {
 	pid_t pid;			/* 0: the slot is free */
 	uint32_t id;
 	int result_fd;			/* owned */
+	void (*answer)(uint32_t id, int fd); /* reads it; at its end or death */
 };
 struct init {
 	struct sbx_in in;
@@ -38,7 +42,7 @@ struct init {
 	uint32_t nofile, nproc;
 	int oom_fd;			/* owned: our own oom_score_adj, -1 */
 	struct job jobs[SBX_MAX_JOBS_SANDBOX];
-	struct unpack unpacks[MAX_UNPACKS];
+	struct helper helpers[MAX_HELPERS];
 	uint64_t orphans_since_ns;	/* 0: there are none to kill */
 };
 
@@ -84,9 +88,38 @@ int kill_step(struct init *in);
 /* shell.c */
 void shell_start(struct init *in, const struct sbx_init_shell *q, uint32_t id);
 
-/* unpack.c */
+/* helper.c */
+/*
+ * Fork: 0 in the child, which writes at most a pipe's fill to *ret_result and
+ * _exit()s; the pid in PID 1; -errno.  name: for prctl(2).
+ */
+pid_t helper_fork(struct init *in, uint32_t id, const char *name,
+    void (*answer)(uint32_t id, int fd), int *ret_result);
+void helper_result(struct helper *h);	/* it wrote, or was killed */
+/* All n bytes of what it wrote; false: it was killed before. */
+bool helper_read(int fd, void *p, size_t n);
+
+/* unpack.c, file.c */
 void unpack_start(struct init *in, const struct sbx_init_unpack *q, int fd,
     uint32_t id);
-void unpack_result(struct init *in, struct unpack *u);
+void file_start(struct init *in, const struct sbx_init_file *q,
+    const int fds[2], uint32_t id);
+
+/* What a helper that works on files says, in its own memory. */
+struct file_work {
+	const struct sbx_init_file *q;
+	int in, out;
+	struct sbx_init_filed r;	/* its strings are the two below */
+	char reason[256], path[4096];
+};
+/* Sets error and reason ("what: strerror"); -1. */
+int file_failed(struct file_work *w, int error, const char *what);
+/* The path without links, and the stamp of what is there.  -1: failed. */
+int file_resolve(struct file_work *w, const char *path, struct stat *ret_st);
+void file_stamp(struct file_work *w, const struct stat *st);
+void file_read(struct file_work *w);
+void file_list(struct file_work *w);	/* filelist.c */
+void file_pack(struct file_work *w);
+void file_write(struct file_work *w);	/* filewrite.c */
 
 #endif

@@ -214,8 +214,8 @@ is_ours(struct init *in, pid_t pid)
 		if (in->jobs[i].run[0] != '\0' &&
 		    in->jobs[i].supervisor == pid)
 			return (true);
-	for (size_t i = 0; i < SBX_NELEM(in->unpacks); i++)
-		if (in->unpacks[i].pid == pid)
+	for (size_t i = 0; i < SBX_NELEM(in->helpers); i++)
+		if (in->helpers[i].pid == pid)
 			return (true);
 	return (false);
 }

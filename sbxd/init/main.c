@@ -2,7 +2,7 @@
  * sbx-init, PID 1 of every sandbox.
  *
  * It runs the sandbox's commands, each below a supervisor of its own, kills
- * their trees and unpacks what is copied in, all as the sandbox user and with
+ * their trees, unpacks what is copied in and works on files, all as the sandbox user and with
  * no more rights than a guest: same filter, same Landlock domain, no
  * capability.  It alone holds the channel to the engine.  Guests share its
  * uid and can talk to it only by signals, which it ignores; it is not
@@ -48,16 +48,16 @@ poll_set(struct init *in, int sig_fd, struct pollfd *pfd)
 	for (size_t i = 0; i < SBX_NELEM(in->jobs); i++)
 		pfd[n++] = (struct pollfd){ .fd = in->jobs[i].run[0] ?
 		    in->jobs[i].report_fd : -1, .events = POLLIN };
-	for (size_t i = 0; i < SBX_NELEM(in->unpacks); i++)
-		pfd[n++] = (struct pollfd){ .fd = in->unpacks[i].pid ?
-		    in->unpacks[i].result_fd : -1, .events = POLLIN };
+	for (size_t i = 0; i < SBX_NELEM(in->helpers); i++)
+		pfd[n++] = (struct pollfd){ .fd = in->helpers[i].pid ?
+		    in->helpers[i].result_fd : -1, .events = POLLIN };
 	return (n);
 }
 
 static void
 turn(struct init *in, int sig_fd, int timeout_ms)
 {
-	struct pollfd pfd[2 + SBX_MAX_JOBS_SANDBOX + MAX_UNPACKS];
+	struct pollfd pfd[2 + SBX_MAX_JOBS_SANDBOX + MAX_HELPERS];
 	struct signalfd_siginfo si[16];
 	nfds_t n = poll_set(in, sig_fd, pfd);
 
@@ -66,9 +66,9 @@ turn(struct init *in, int sig_fd, int timeout_ms)
 	for (size_t i = 0; i < SBX_NELEM(in->jobs); i++)
 		if (pfd[2 + i].revents != 0)
 			job_report(in, &in->jobs[i]);
-	for (size_t i = 0; i < SBX_NELEM(in->unpacks); i++)
+	for (size_t i = 0; i < SBX_NELEM(in->helpers); i++)
 		if (pfd[2 + SBX_MAX_JOBS_SANDBOX + i].revents != 0)
-			unpack_result(in, &in->unpacks[i]);
+			helper_result(&in->helpers[i]);
 	if (pfd[1].revents != 0) {
 		(void)!read(sig_fd, si, sizeof(si));	/* one wait is for all */
 		reap(in);

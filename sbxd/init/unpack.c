@@ -13,10 +13,8 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 struct result {
@@ -340,11 +338,8 @@ unpack(int in, int result_fd, bool one, const char *dest)
 	static struct record rec;
 	int r;
 
-	(void)prctl(PR_SET_NAME, "sbx-unpack");
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	u.in = in;
 	u.one = one;
-	(void)umask(022);
 	r = open_dest(&u, dest);
 	while (r == 0 && (r = take_record(&u, &rec)) == 0 &&
 	    rec.type != SBX_COPY_T_END)
@@ -355,7 +350,7 @@ unpack(int in, int result_fd, bool one, const char *dest)
 }
 
 static void
-answer(uint32_t id, const struct result *r)
+send_result(uint32_t id, const struct result *r)
 {
 	struct sbx_init_unpacked m = { .error = r->error, .files = r->files,
 		.bytes = r->bytes, .reason = r->reason,
@@ -364,57 +359,33 @@ answer(uint32_t id, const struct result *r)
 	init_send(SBX_MSG_INIT_UNPACKED, id, &m, NULL);
 }
 
-void
-unpack_start(struct init *in, const struct sbx_init_unpack *q, int fd,
-    uint32_t id)
-{
-	struct result busy = { .error = EBUSY,
-		.reason = "too many copies into this sandbox at once" };
-	struct unpack *u = NULL;
-	int rp[2];
-
-	for (size_t i = 0; i < MAX_UNPACKS && u == NULL; i++)
-		if (in->unpacks[i].pid == 0)
-			u = &in->unpacks[i];
-	if (q->dest[0] != '/')
-		busy = (struct result){ .error = EINVAL,
-			.reason = "the destination must be absolute" };
-	if (u == NULL || q->dest[0] != '/' || pipe2(rp, O_CLOEXEC) == -1) {
-		answer(id, &busy);
-		return;
-	}
-	u->pid = fork();
-	if (u->pid == 0)
-		unpack(fd, rp[1], q->mode == SBX_COPY_FILE, q->dest);
-	(void)close(rp[1]);
-	if (u->pid == -1) {
-		u->pid = 0;
-		(void)close(rp[0]);
-		answer(id, &busy);
-		return;
-	}
-	u->id = id;
-	u->result_fd = rp[0];
-}
-
-/* The helper wrote its result, which fits a pipe, or was killed. */
-void
-unpack_result(struct init *in, struct unpack *u)
+static void
+answer(uint32_t id, int fd)
 {
 	static struct result r;
-	size_t got = 0;
-	ssize_t n;
 
-	(void)in;
-	while (got < sizeof(r) && (n = read(u->result_fd, (char *)&r + got,
-	    sizeof(r) - got)) > 0)
-		got += (size_t)n;
-	if (got != sizeof(r))
+	if (!helper_read(fd, &r, sizeof(r)))
 		r = (struct result){ .error = EIO,
 			.reason = "the unpacking was killed" };
 	r.reason[sizeof(r.reason) - 1] = '\0';
 	r.final_path[sizeof(r.final_path) - 1] = '\0';
-	answer(u->id, &r);
-	sbx_close(&u->result_fd);
-	u->pid = 0;		/* reaped by PID 1's loop, whose it is */
+	send_result(id, &r);
+}
+
+void
+unpack_start(struct init *in, const struct sbx_init_unpack *q, int fd,
+    uint32_t id)
+{
+	int result_fd;
+	pid_t pid = q->dest[0] == '/' ? helper_fork(in, id, "sbx-unpack",
+	    answer, &result_fd) : -EINVAL;
+
+	if (pid == 0)
+		unpack(fd, result_fd, q->mode == SBX_COPY_FILE, q->dest);
+	if (pid == -EINVAL)
+		send_result(id, &(struct result){ .error = EINVAL,
+		    .reason = "the destination must be absolute" });
+	else if (pid < 0)
+		send_result(id, &(struct result){ .error = EBUSY,
+		    .reason = "too many copies into this sandbox at once" });
 }

@@ -94,6 +94,22 @@ on_engine_unpacked(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Whoever asked may be gone meanwhile. */
+static int
+on_engine_filed(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct monitor *m = of(p);
+	struct worker *w = ask_of_id(m, SBX_PROC_ENGINE, in->hdr.id);
+
+	if (w == NULL)
+		return (0);
+	if (w->ask.type != SBX_MSG_FILE_ASK)
+		return (SBX_E_STATE);
+	w->ask.back_id = 0;
+	w->ask.then(m, w, in, "");
+	return (0);
+}
+
 /* For whoever asked; counted and named only when we began it. */
 static int
 on_snap_taken(struct sbx_peer *p, struct sbx_in *in)
@@ -129,6 +145,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	    on_engine_work_found },
 	[SBX_MSG_ENGINE_UNPACKED] = { SBX_ST(ST_READY), 0,
 	    on_engine_unpacked },
+	[SBX_MSG_ENGINE_FILED] = { SBX_ST(ST_READY), 0, on_engine_filed },
 	[SBX_MSG_SNAP_TAKEN] = { SBX_ST(ST_READY), 0, on_snap_taken },
 	[SBX_MSG_SNAP_RESTORED] = { SBX_ST(ST_READY), 0, on_snap_restored },
 };

@@ -29,7 +29,26 @@ on_answer(struct sbx_peer *p, struct sbx_in *in)
 		watch_looked(m, &in->m.run_stats, in->hdr.id);
 	if (w == NULL)
 		return (0);
-	if (is_stats == (w->ask.type == SBX_MSG_OUT_READ))
+	if (is_stats == (w->ask.type == SBX_MSG_OUT_READ) ||
+	    w->ask.type == SBX_MSG_UNDO_KEEP ||
+	    w->ask.type == SBX_MSG_UNDO_FIND)
+		return (SBX_E_STATE);
+	w->ask.back_id = 0;
+	w->ask.then(m, w, in, "");
+	return (0);
+}
+
+/* The same of what files were. */
+static int
+on_keep(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct monitor *m = of(p);
+	struct worker *w = ask_of_id(m, SBX_PROC_RECORDER, in->hdr.id);
+
+	if (w == NULL)
+		return (0);
+	if (w->ask.type != (in->hdr.type == SBX_MSG_KEEP_HAVE ?
+	    SBX_MSG_UNDO_KEEP : SBX_MSG_UNDO_FIND))
 		return (SBX_E_STATE);
 	w->ask.back_id = 0;
 	w->ask.then(m, w, in, "");
@@ -44,6 +63,9 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_RUN_DATA] = { SBX_ST(ST_READY), 0, on_answer },
 	[SBX_MSG_RUN_NODATA] = { SBX_ST(ST_READY), 0, on_answer },
 	[SBX_MSG_RUN_STATS] = { SBX_ST(ST_READY), 0, on_answer },
+	[SBX_MSG_KEEP_HAVE] = { SBX_ST(ST_READY), 0, on_keep },
+	[SBX_MSG_KEEP_VERSION] = { SBX_ST(ST_READY), 0, on_keep },
+	[SBX_MSG_KEEP_NONE] = { SBX_ST(ST_READY), 0, on_keep },
 };
 const struct sbx_dispatch_table monitor_from_recorder = {
 	SBX_PROC_MONITOR, SBX_PROC_RECORDER, rows };

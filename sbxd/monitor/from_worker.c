@@ -266,6 +266,40 @@ on_copy_in(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: by the user of an own sandbox. */
+static int
+on_file_ask(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	if (rate_ok(w))
+		file_ask(w->m, w, &in->m.file_ask, in->fds);
+	return (0);
+}
+
+/* Safe: of own sandboxes, and counted. */
+static int
+on_undo_keep(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	undo_keep(w->m, w, &in->m.undo_keep, in->fds);
+	return (0);
+}
+
+/* Safe: of own sandboxes, and read-only. */
+static int
+on_undo_find(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	undo_find(w->m, w, &in->m.undo_find);
+	return (0);
+}
+
 /* Safe: of own sandboxes, which hold nothing of anybody else's. */
 static int
 on_sb_snapshot(struct sbx_peer *p, struct sbx_in *in)
@@ -357,6 +391,9 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_OUT_READ] = { BUSY, 0, on_out_read },
 	[SBX_MSG_RUN_LIST] = { BUSY, 0, on_run_list },
 	[SBX_MSG_COPY_IN] = { BUSY, 0, on_copy_in },
+	[SBX_MSG_FILE_ASK] = { BUSY, 0, on_file_ask },
+	[SBX_MSG_UNDO_KEEP] = { BUSY, 0, on_undo_keep },
+	[SBX_MSG_UNDO_FIND] = { BUSY, 0, on_undo_find },
 	[SBX_MSG_SB_SNAPSHOT] = { BUSY, 0, on_sb_snapshot },
 	[SBX_MSG_SB_RESTORE] = { BUSY, 0, on_sb_restore },
 	[SBX_MSG_SB_FORK] = { BUSY, 0, on_sb_fork },

@@ -859,6 +859,16 @@ void detect_exited(struct monitor *m, uint32_t instance);
 void detect_worker_gone(struct monitor *m, uint32_t worker_id);
 void detect_tick(struct monitor *m, uint64_t now_ns);
 
+/* --- file.c ------------------------------------------------------------------ */
+/* Each answers the worker's ask, soon or later.  fds: borrowed. */
+void file_ask(struct monitor *m, struct worker *w,
+    const struct sbx_file_ask *q, const int fds[2]);
+void undo_keep(struct monitor *m, struct worker *w,
+    const struct sbx_undo_keep *q, const int *fd);
+void undo_find(struct monitor *m, struct worker *w,
+    const struct sbx_undo_find *q);
+void undo_forget(struct monitor *m, const char *container);
+
 /* --- copy.c -------------------------------------------------------------- */
 void copy_start(struct monitor *m, struct worker *w,
     const struct sbx_copy_in *q, int list_fd);

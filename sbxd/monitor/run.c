@@ -754,7 +754,11 @@ run_recorder_back(struct monitor *m)
 			continue;
 		if (w->ask.type == SBX_MSG_OUT_READ)
 			read_send(m, w);
-		else {
+		else if (w->ask.type == SBX_MSG_UNDO_KEEP ||
+		    w->ask.type == SBX_MSG_UNDO_FIND) {
+			w->ask.back_id = 0;
+			w->ask.then(m, w, NULL, "its process was restarted");
+		} else {
 			w->ask.back_id = 0;
 			stat_ask(m, w);
 		}

@@ -386,6 +386,7 @@ sandbox_ended(struct monitor *m, const struct sbx_sandbox_ended *q)
 	grant_ended(m, sb->id, "its sandbox ended");
 	run_sandbox_ended(m, sb->id);
 	copy_sandbox_ended(m, sb->id);
+	undo_forget(m, sb->id);
 	ended_answer(m, sb, q);
 	sandbox_free(m, sb);
 }

@@ -139,6 +139,37 @@ on_run_drop(struct sbx_peer *p, struct sbx_in *in)
 	return (error);
 }
 
+/* Container ids become parts of paths; paths of files do not. */
+static int
+on_keep_put(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct sbx_keep_have m = { .reason = "" };
+
+	if (!sbx_is_hex(in->m.keep_put.container, SBX_CONTAINER_HEX))
+		return (SBX_E_SYNTAX);
+	m.error = undo_put(sbx_peer_ctx(p), &in->m.keep_put, in->fds[0],
+	    &m.reason);
+	return (sbx_send_keep_have(p, in->hdr.id, &m, NULL));
+}
+
+static int
+on_keep_get(struct sbx_peer *p, struct sbx_in *in)
+{
+	if (!sbx_is_hex(in->m.keep_get.container, SBX_CONTAINER_HEX))
+		return (SBX_E_SYNTAX);
+	return (undo_answer(sbx_peer_ctx(p), p, in->hdr.id,
+	    &in->m.keep_get));
+}
+
+static int
+on_keep_drop(struct sbx_peer *p, struct sbx_in *in)
+{
+	if (!sbx_is_hex(in->m.keep_drop.container, SBX_CONTAINER_HEX))
+		return (SBX_E_SYNTAX);
+	undo_drop(sbx_peer_ctx(p), in->m.keep_drop.container);
+	return (0);
+}
+
 /* Only the monitor can bring the engine, so a channel's name is its word. */
 static int
 on_introduce(struct sbx_peer *p, struct sbx_in *in)
@@ -181,6 +212,9 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_RUN_READ] = { SBX_ST_ANY, 0, on_run_read },
 	[SBX_MSG_RUN_STAT] = { SBX_ST_ANY, 0, on_run_stat },
 	[SBX_MSG_RUN_DROP] = { SBX_ST_ANY, 0, on_run_drop },
+	[SBX_MSG_KEEP_PUT] = { SBX_ST_ANY, 0, on_keep_put },
+	[SBX_MSG_KEEP_GET] = { SBX_ST_ANY, 0, on_keep_get },
+	[SBX_MSG_KEEP_DROP] = { SBX_ST_ANY, 0, on_keep_drop },
 };
 const struct sbx_dispatch_table recorder_from_monitor = {
 	SBX_PROC_RECORDER, SBX_PROC_MONITOR, rows

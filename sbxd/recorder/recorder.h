@@ -127,6 +127,19 @@ unsigned runs_evict(struct recorder *r, uint64_t cap_bytes, unsigned max);
 void runs_drain(struct recorder *r);
 void runs_free(struct recorder *r);
 
+/* --- undo.c: what files were before edits -------------------------------------- */
+
+/*
+ * A ring of SBX_MAX_UNDO versions for each (container, path), below the store.
+ * 0; errno with *ret_reason set: it was not kept.
+ */
+int undo_put(struct recorder *r, const struct sbx_keep_put *q, int fd,
+    const char **ret_reason);
+/* Answers KEEP_GET on p. */
+int undo_answer(struct recorder *r, struct sbx_peer *p, uint32_t id,
+    const struct sbx_keep_get *q);
+void undo_drop(struct recorder *r, const char *container);
+
 extern const struct sbx_dispatch_table recorder_from_monitor;
 extern const struct sbx_dispatch_table recorder_from_engine;
 /* main.c: the engine's channel, consumed. */

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <string.h>
 
+#define ASK_FILE_MS 46000	/* the helper has SBX_FILE_MS */
 #define BUSY_MS 10000		/* a sandbox that is frozen is waited for */
 #define BUSY_POLL_MS 30
 
@@ -22,7 +23,9 @@ static const uint16_t from_monitor[] = { SBX_MSG_WORK_CALL,
 	SBX_MSG_EXEC_STARTED, SBX_MSG_RUN_STATE, SBX_MSG_OUT_DATA,
 	SBX_MSG_OUT_NODATA, SBX_MSG_COPY_DONE, SBX_MSG_SB_SNAPSHOTTED,
 	SBX_MSG_SB_RESTORED, SBX_MSG_SNAP_ITEM, SBX_MSG_SNAP_REMOVED,
-	SBX_MSG_DEPS_READY, SBX_MSG_SB_REAPED, SBX_MSG_RUN_RECORDS, 0 };
+	SBX_MSG_DEPS_READY, SBX_MSG_SB_REAPED, SBX_MSG_RUN_RECORDS,
+	SBX_MSG_FILE_DONE, SBX_MSG_UNDO_KEPT, SBX_MSG_UNDO_VERSION,
+	SBX_MSG_UNDO_NONE, 0 };
 const struct sbx_accepts worker_from_monitor = { SBX_PROC_WORKER,
 	SBX_PROC_MONITOR, from_monitor };
 
@@ -662,6 +665,74 @@ copy_in(struct ask *a, const struct sbx_copy_in *m, int list_fd,
 	ret_copied->bytes = d->bytes;
 	ret_copied->refused = d->refused;
 	ret_copied->fd = sbx_steal_fd(&a->chan.in->fds[0]);
+	return (0);
+}
+
+int
+file_ask(struct ask *a, const struct sbx_file_ask *m, const int fds[2],
+    struct ask_filed *ret_filed)
+{
+	const struct sbx_file_done *d;
+	int error;
+
+	memset(ret_filed, 0, sizeof(*ret_filed));
+	error = call(a, SBX_MSG_FILE_ASK, m, fds, ASK_FILE_MS,
+	    SBX_MSG_FILE_DONE);
+	if (error != 0)
+		return (error);
+	d = &a->chan.in->m.file_done;
+	*ret_filed = (struct ask_filed){ .error = d->error, .mode = d->mode,
+		.size = d->size, .ino = d->ino, .mtime_ns = d->mtime_ns,
+		.ctime_ns = d->ctime_ns, .total = d->total, .first = d->first,
+		.count = d->count, .bytes = d->bytes };
+	if (COPY(ret_filed->reason, d->reason) != 0 ||
+	    COPY(ret_filed->path, d->path) != 0)
+		return (broken(a, SBX_E_DECODE));
+	return (0);
+}
+
+int
+undo_keep(struct ask *a, const struct sbx_undo_keep *m, int fd,
+    struct ask_filed *ret_filed)
+{
+	int error;
+
+	memset(ret_filed, 0, sizeof(*ret_filed));
+	error = call(a, SBX_MSG_UNDO_KEEP, m, &fd, ASK_FILE_MS,
+	    SBX_MSG_UNDO_KEPT);
+	if (error != 0)
+		return (error);
+	ret_filed->error = a->chan.in->m.undo_kept.error;
+	if (COPY(ret_filed->reason, a->chan.in->m.undo_kept.reason) != 0)
+		return (broken(a, SBX_E_DECODE));
+	return (0);
+}
+
+/* Two answers are right. */
+int
+undo_find(struct ask *a, const struct sbx_undo_find *m,
+    struct ask_undo *ret_undo)
+{
+	const struct sbx_undo_version *v;
+	int error;
+
+	*ret_undo = (struct ask_undo){ .fd = -1 };
+	if (a->broken)
+		return (SBX_E_STATE);
+	error = sbx_chan_call(&a->chan, SBX_MSG_UNDO_FIND, m, NULL,
+	    ASK_FILE_MS);
+	error = answer(a, error, error == 0 && a->chan.in->hdr.type ==
+	    SBX_MSG_UNDO_NONE ? SBX_MSG_UNDO_NONE : SBX_MSG_UNDO_VERSION);
+	if (error != 0)
+		return (error);
+	v = &a->chan.in->m.undo_version;
+	if (a->chan.in->hdr.type == SBX_MSG_UNDO_NONE) {
+		ret_undo->versions = a->chan.in->m.undo_none.versions;
+		return (0);
+	}
+	*ret_undo = (struct ask_undo){ .known = true, .absent = v->absent != 0,
+		.mode = v->mode, .versions = v->versions,
+		.fd = sbx_steal_fd(&a->chan.in->fds[0]) };
 	return (0);
 }
 

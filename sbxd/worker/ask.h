@@ -108,6 +108,24 @@ struct ask_copied {
 	char final_path[4096];
 };
 
+/* FILE_DONE, what a sandbox says. */
+struct ask_filed {
+	int32_t error;
+	char reason[256];
+	char path[4096];	/* without links; "" after most failures */
+	uint32_t mode;		/* permissions */
+	uint64_t size, ino, mtime_ns, ctime_ns;	/* with mode: the stamp */
+	uint64_t total, first, count, bytes;
+};
+/* Of UNDO_VERSION or UNDO_NONE. */
+struct ask_undo {
+	bool known;		/* false: there is no such version */
+	bool absent;		/* there was no file */
+	uint32_t mode;
+	int fd;			/* owned by the caller; -1 */
+	struct sbx_strs versions;	/* borrowed until the next question */
+};
+
 /* Owns fd from now on. */
 void ask_init(struct ask *a, int fd);
 void ask_clear(struct ask *a);
@@ -166,6 +184,15 @@ int run_list(struct ask *a, uint32_t skip, uint32_t max,
 /* list_fd: borrowed sealed memfd. */
 int copy_in(struct ask *a, const struct sbx_copy_in *m, int list_fd,
     int timeout_ms, struct ask_copied *ret_copied);
+
+/* fds: borrowed; [0] sealed. */
+int file_ask(struct ask *a, const struct sbx_file_ask *m, const int fds[2],
+    struct ask_filed *ret_filed);
+/* fd: borrowed, sealed.  *ret_filed: error and reason only. */
+int undo_keep(struct ask *a, const struct sbx_undo_keep *m, int fd,
+    struct ask_filed *ret_filed);
+int undo_find(struct ask *a, const struct sbx_undo_find *m,
+    struct ask_undo *ret_undo);
 
 /* Not a request: nothing comes back. */
 int work_progress(struct ask *a, uint64_t done, uint64_t total,

@@ -1,0 +1,288 @@
+/*
+ * Changes of files, all or none (filework.h).  Each is written beside its file
+ * and synced; then all change places with what was there.  Until the last one
+ * has, they can change back.
+ */
+#include "sbxd/init/init.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+struct change {
+	struct sbx_change_head head;
+	const char *data;	/* in the request */
+	char path[4096];	/* without links */
+	char temp[4096];	/* beside it; "": none */
+	bool placed;		/* temp and path changed places */
+};
+struct changes {
+	struct change *v;
+	size_t n;
+};
+
+static uint64_t
+be(const uint8_t **p, size_t n)
+{
+	uint64_t v = 0;
+
+	while (n-- > 0)
+		v = v << 8 | *(*p)++;
+	return (v);
+}
+
+static void
+take_head(const uint8_t *p, struct sbx_change_head *ret)
+{
+	ret->path_len = (uint32_t)be(&p, 4);
+	ret->flags = (uint32_t)be(&p, 4);
+	ret->mode = (uint32_t)be(&p, 4);
+	ret->zero = (uint32_t)be(&p, 4);
+	ret->size = be(&p, 8);
+	ret->ino = be(&p, 8);
+	ret->mtime_ns = be(&p, 8);
+	ret->ctime_ns = be(&p, 8);
+	ret->data_len = be(&p, 8);
+}
+
+/* The request, whole and well formed, or none of it. */
+static int
+parse(struct file_work *w, struct changes *all)
+{
+	const uint8_t *p, *end;
+	struct change *c;
+	struct stat st;
+
+	if (fstat(w->in, &st) == -1 || st.st_size <= 0 ||
+	    (uint64_t)st.st_size > SBX_CHANGE_MAX_BYTES + SBX_CHANGE_MAX *
+	    (SBX_CHANGE_HEAD_BYTES + 4096))
+		return (file_failed(w, EINVAL, "the request"));
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, w->in, 0);
+	if (p == MAP_FAILED)
+		return (file_failed(w, errno, "the request"));
+	for (end = p + st.st_size; p < end; p += c->head.data_len) {
+		if (all->n == SBX_CHANGE_MAX ||
+		    end - p < SBX_CHANGE_HEAD_BYTES)
+			return (file_failed(w, EINVAL, "the request"));
+		c = &all->v[all->n++];
+		take_head(p, &c->head);
+		p += SBX_CHANGE_HEAD_BYTES;
+		if (c->head.path_len == 0 || c->head.path_len > 4095 ||
+		    c->head.zero != 0 || c->head.path_len > end - p)
+			return (file_failed(w, EINVAL, "the request"));
+		memcpy(c->path, p, c->head.path_len);
+		p += c->head.path_len;
+		if (strlen(c->path) != c->head.path_len ||
+		    c->head.data_len > (uint64_t)(end - p))
+			return (file_failed(w, EINVAL, "the request"));
+		c->data = (const char *)p;
+	}
+	return (0);
+}
+
+static int
+same(const struct sbx_change_head *h, const struct stat *st)
+{
+	struct file_work now = { 0 };
+
+	file_stamp(&now, st);
+	return (S_ISREG(st->st_mode) && now.r.size == h->size &&
+	    now.r.ino == h->ino && now.r.mtime_ns == h->mtime_ns &&
+	    now.r.ctime_ns == h->ctime_ns);
+}
+
+/* mkdir -p of what path is in. */
+static void
+make_parents(const char *path)
+{
+	char part[4096];
+
+	for (const char *p = path; (p = strchr(p + 1, '/')) != NULL;) {
+		(void)snprintf(part, sizeof(part), "%.*s", (int)(p - path),
+		    path);
+		(void)mkdir(part, 0755);
+	}
+}
+
+/* Where a new file goes: its directory without links, and its name. */
+static int
+place_new(struct file_work *w, struct change *c)
+{
+	char dir[4096], real[4096];
+	const char *slash = strrchr(c->path, '/');
+	const char *name = slash != NULL ? slash + 1 : c->path;
+	struct stat st;
+
+	make_parents(c->path);
+	(void)snprintf(dir, sizeof(dir), "%.*s", slash == NULL ? 1 :
+	    (int)(slash - c->path) + 1, slash == NULL ? "." : c->path);
+	if (name[0] == '\0' || strcmp(name, ".") == 0 ||
+	    strcmp(name, "..") == 0)
+		return (file_failed(w, EISDIR, c->path));
+	if (realpath(dir, real) == NULL)
+		return (file_failed(w, errno, c->path));
+	if (lstat(c->path, &st) == 0)
+		return (file_failed(w, EEXIST, c->path));
+	(void)snprintf(dir, sizeof(dir), "%s", name);
+	if ((size_t)snprintf(c->path, sizeof(c->path), "%s/%s",
+	    strcmp(real, "/") == 0 ? "" : real, dir) >= sizeof(c->path))
+		return (file_failed(w, ENAMETOOLONG, dir));
+	return (0);
+}
+
+static int
+place(struct file_work *w, struct change *c)
+{
+	char asked[4096];
+	struct stat st;
+
+	if ((c->head.flags & SBX_CHANGE_CREATE) != 0)
+		return (place_new(w, c));
+	memcpy(asked, c->path, sizeof(asked));
+	if (file_resolve(w, asked, &st) != 0)
+		return (-1);
+	if (!same(&c->head, &st))
+		return (file_failed(w, ESTALE, asked));
+	memcpy(c->path, w->path, sizeof(c->path));
+	if ((c->head.flags & SBX_CHANGE_MODE) == 0)
+		c->head.mode = st.st_mode & 07777;
+	return (0);
+}
+
+/* Its new bytes, under a name of their own and on the disk. */
+static int
+stage(struct file_work *w, struct change *c)
+{
+	const char *slash = strrchr(c->path, '/');
+	uint64_t r;
+	int fd;
+
+	if (getrandom(&r, sizeof(r), 0) != sizeof(r) ||
+	    (size_t)snprintf(c->temp, sizeof(c->temp), "%.*s/.sbx-%016llx.tmp",
+	    (int)(slash - c->path), c->path, (unsigned long long)r) >=
+	    sizeof(c->temp)) {
+		c->temp[0] = '\0';
+		return (file_failed(w, ENAMETOOLONG, c->path));
+	}
+	if ((c->head.flags & SBX_CHANGE_REMOVE) != 0)
+		return (0);	/* the name is for what is there now */
+	fd = open(c->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW |
+	    O_CLOEXEC, 0600);
+	if (fd == -1) {
+		c->temp[0] = '\0';
+		return (file_failed(w, errno, c->path));
+	}
+	if (sbx_write_all(fd, c->data, (size_t)c->head.data_len) != 0 ||
+	    fchmod(fd, c->head.mode & 07777) == -1 || fsync(fd) == -1) {
+		(void)file_failed(w, errno, c->path);
+		sbx_close(&fd);
+		return (-1);
+	}
+	sbx_close(&fd);
+	return (0);
+}
+
+/* The two change places; back is the same, and for a new or removed file the
+ * other way. */
+static int
+swap(const struct change *c, bool back)
+{
+	bool gone = (c->head.flags & SBX_CHANGE_REMOVE) != 0;
+
+	if ((c->head.flags & (SBX_CHANGE_CREATE | SBX_CHANGE_REMOVE)) == 0)
+		return (renameat2(AT_FDCWD, c->temp, AT_FDCWD, c->path,
+		    RENAME_EXCHANGE));
+	return (back != gone ? renameat2(AT_FDCWD, c->path, AT_FDCWD, c->temp,
+	    RENAME_NOREPLACE) : renameat2(AT_FDCWD, c->temp, AT_FDCWD,
+	    c->path, RENAME_NOREPLACE));
+}
+
+static int
+commit(struct file_work *w, struct change *c, bool only)
+{
+	struct stat st;
+
+	/* touched while the others were written? */
+	if ((c->head.flags & SBX_CHANGE_CREATE) == 0 &&
+	    (lstat(c->path, &st) == -1 || !same(&c->head, &st)))
+		return (file_failed(w, ESTALE, c->path));
+	/* one alone needs no way back: there is no moment without it */
+	if (only && c->head.flags == (c->head.flags & SBX_CHANGE_MODE)) {
+		if (rename(c->temp, c->path) == -1)
+			return (file_failed(w, errno, c->path));
+		c->temp[0] = '\0';
+	} else if (swap(c, false) == -1)
+		return (file_failed(w, errno, c->path));
+	c->placed = c->temp[0] != '\0';
+	return (0);
+}
+
+/* Also of the directory: a new name is as durable as the bytes. */
+static void
+sync_dir(const struct change *c)
+{
+	char dir[4096];
+	int fd;
+
+	(void)snprintf(dir, sizeof(dir), "%.*s/", (int)(strrchr(c->path, '/') -
+	    c->path), c->path);
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd != -1)
+		(void)fsync(fd);
+	sbx_close(&fd);
+}
+
+static void
+finish(struct changes *all, bool undo)
+{
+	struct change *c;
+
+	for (size_t i = all->n; i-- > 0;) {
+		c = &all->v[i];
+		if (c->placed && undo)
+			(void)swap(c, true);
+		else if (!undo)
+			sync_dir(c);
+		if (c->temp[0] != '\0' && !(undo && c->placed &&
+		    (c->head.flags & SBX_CHANGE_REMOVE) != 0))
+			(void)unlink(c->temp);
+	}
+}
+
+void
+file_write(struct file_work *w)
+{
+	struct changes all = { .v = calloc(SBX_CHANGE_MAX,
+	    sizeof(struct change)) };
+	struct stat st;
+	size_t i;
+	int r;
+
+	if (all.v == NULL) {
+		(void)file_failed(w, ENOMEM, "the request");
+		return;
+	}
+	r = parse(w, &all);
+	for (i = 0; r == 0 && i < all.n; i++) {
+		w->r.first = i;
+		if ((r = place(w, &all.v[i])) == 0)
+			r = stage(w, &all.v[i]);
+	}
+	for (i = 0; r == 0 && i < all.n; i++) {
+		w->r.first = i;
+		r = commit(w, &all.v[i], all.n == 1);
+	}
+	finish(&all, r != 0);
+	if (r != 0 || all.n == 0)
+		return;
+	(void)sbx_strlcpy(w->path, all.v[all.n - 1].path, sizeof(w->path));
+	if (lstat(w->path, &st) == 0)
+		file_stamp(w, &st);
+	w->r.count = all.n;
+}
