@@ -168,3 +168,7 @@ EXTRA_DIST += tests/regress/test_ends.py
 # git through the proxy, against git-http-backend
 TESTS += tests/regress/test_git_egress.py
 EXTRA_DIST += tests/regress/test_git_egress.py
+
+# the parser of requests beside nginx and squid
+TESTS += tests/regress/test_http_servers.py
+EXTRA_DIST += tests/regress/test_http_servers.py

@@ -2,14 +2,14 @@
  * Our request parser beside libhttp-parser, on the same heads: what ours
  * takes, the other must read the same, or a request could be one thing to us
  * and another to what is behind us.  What it takes and we do not is listed.
+ * -p [FILE ...]: instead, print each head and what ours reads, for a test that
+ * asks servers the same; those in the files, too.
  */
 #include "common/http/http.h"
 #include "tests/tap.h"
 
+#include <stdio.h>
 #include <string.h>
-
-#ifdef HAVE_HTTP_PARSER
-#include <http_parser.h>
 
 #define H "Host: a\r\n"
 #define E "\r\n\r\n"
@@ -85,6 +85,85 @@ static const char *const headers[] = {
 	"Expect: 100-continue", "Expect: x", "Trailer: x", "TE: trailers",
 	"Proxy-Connection: keep-alive", "Host: b", "Cookie: a\r\nCookie: b",
 };
+
+/* The POST that has header i; text: its length. */
+static size_t
+with_header(size_t i, char *text, size_t size)
+{
+	return ((size_t)snprintf(text, size, "POST / HTTP/1.1\r\n" H
+	    "%s\r\n\r\n", headers[i]));
+}
+
+/* --- -p ------------------------------------------------------------------ */
+
+static void
+print_hex(struct sbx_text t)
+{
+	for (size_t i = 0; i < t.len; i++)
+		printf("%02x", (unsigned char)t.p[i]);
+	printf(" ");
+}
+
+/* In hexadecimal the text, then 1 METHOD TARGET LENGTH|- CHUNKED CLOSE USED, or
+ * 0. */
+static void
+print_one(const char *text, size_t n)
+{
+	struct sbx_http_head h;
+	const char *why;
+	size_t used;
+
+	print_hex((struct sbx_text){ text, n });
+	if (sbx_http_head(text, n, &h, &used, &why) != 0) {
+		printf("0\n");
+		return;
+	}
+	printf("1 ");
+	print_hex(h.method);
+	print_hex(h.target);
+	if (h.has_length)
+		printf("%llu ", (unsigned long long)h.length);
+	else
+		printf("- ");
+	printf("%d %d %zu\n", h.chunked, h.close, used);
+}
+
+static int
+print_file(const char *path)
+{
+	static char text[65536];
+	FILE *f = fopen(path, "re");
+	size_t n;
+
+	if (f == NULL) {
+		perror(path);
+		return (1);
+	}
+	n = fread(text, 1, sizeof(text), f);
+	(void)fclose(f);	/* it was only read */
+	print_one(text, n);
+	return (0);
+}
+
+static int
+print_all(char **files)
+{
+	char text[1024];
+	int r = 0;
+
+	for (size_t i = 0; i < SBX_NELEM(heads); i++)
+		print_one(heads[i], strlen(heads[i]));
+	for (size_t i = 0; i < SBX_NELEM(headers); i++)
+		print_one(text, with_header(i, text, sizeof(text)));
+	for (; *files != NULL; files++)
+		r |= print_file(*files);
+	return (r);
+}
+
+/* --- beside libhttp-parser ----------------------------------------------- */
+
+#ifdef HAVE_HTTP_PARSER
+#include <http_parser.h>
 
 struct seen {
 	char method[32], target[256];
@@ -197,29 +276,33 @@ compare(const char *text, size_t n)
 	    (unsigned long long)s.length, s.chunked);
 }
 
-int
-main(void)
+static void
+compare_all(void)
 {
 	char text[1024];
 
 	tap_plan((int)(SBX_NELEM(heads) + SBX_NELEM(headers) + 1));
 	for (size_t i = 0; i < SBX_NELEM(heads); i++)
 		compare(heads[i], strlen(heads[i]));
-	for (size_t i = 0; i < SBX_NELEM(headers); i++) {
-		(void)snprintf(text, sizeof(text), "POST / HTTP/1.1\r\n" H
-		    "%s\r\n\r\n", headers[i]);
-		compare(text, strlen(text));
-	}
+	for (size_t i = 0; i < SBX_NELEM(headers); i++)
+		compare(text, with_header(i, text, sizeof(text)));
 	printf("# %u are taken by the other only\n", looser);
 	ok(SBX_NELEM(heads) + SBX_NELEM(headers) >= 120, "of enough heads");
-	return (tap_done());
 }
 #else
-int
-main(void)
+static void
+compare_all(void)
 {
 	tap_plan(1);
 	skip("libhttp-parser was not there when this was built");
-	return (tap_done());
 }
 #endif
+
+int
+main(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "-p") == 0)
+		return (print_all(argv + 2));
+	compare_all();
+	return (tap_done());
+}
