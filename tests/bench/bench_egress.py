@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the way out costs, beside squid and tinyproxy where they are installed
-(squid-openssl, tinyproxy), in one run and in turns.
+"""What the way out costs, beside squid, tinyproxy and mitmproxy where they are
+installed (squid-openssl, tinyproxy, mitmproxy), in one run and in turns.
 
 	bench_egress.py [MiB of one transfer]
 
@@ -136,8 +136,11 @@ def main():
                              "intercept_host https://inner.test"])]
     sides = [Direct(w), Through(targets[0])]
     try:
-        for kind in rivals.RIVALS.values():
-            if kind.missing():
+        for name, kind in rivals.MEASURED.items():
+            why = kind.missing()
+            if why:
+                print(json.dumps({"name": "egress_rival", "rival": name,
+                                  "absent": why}), flush=True)
                 continue
             targets.append(kind(w))
             sides.append(Through(targets[-1]))

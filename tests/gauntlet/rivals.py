@@ -57,6 +57,15 @@ class Rival:
             return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log,
                                     stderr=log, cwd=self.dir)
 
+    def spawn_asking(self, argv):
+        """One that asks the system's name servers only gets a view of its own
+        where they are ours."""
+        with open(self.dir + "/resolv", "w", encoding="ascii") as f:
+            f.write("nameserver 127.0.0.1\n")
+        return self.spawn(["unshare", "-m", "sh", "-c", 'mount --bind resolv '
+                           '"$(realpath /etc/resolv.conf)" && exec "$@"',
+                           "sh", *argv])
+
     def box(self, opened=True):
         return None
 
@@ -117,13 +126,8 @@ class Tinyproxy(Rival):
                     "FilterDefaultDeny Yes\nFilterExtended On\nFilterURLs Off\n"
                     "FilterCaseSensitive Off\nConnectPort 443\n"
                     "ConnectPort 8443\nDisableViaHeader Yes\n" % self.dir)
-        with open(self.dir + "/resolv", "w", encoding="ascii") as f:
-            f.write("nameserver 127.0.0.1\n")
-        # it asks the system's name servers only: a view where they are ours
-        return self.spawn(["unshare", "-m", "sh", "-c", 'mount --bind resolv '
-                           '"$(realpath /etc/resolv.conf)" && exec "$@"',
-                           "sh", find("tinyproxy"), "-d", "-c",
-                           self.dir + "/conf"])
+        return self.spawn_asking([find("tinyproxy"), "-d", "-c",
+                                  self.dir + "/conf"])
 
 
 class Squid(Rival):
@@ -216,4 +220,31 @@ max_filedescriptors 4096
             return super().said()
 
 
+class Mitmproxy(Rival):
+    """Without a policy, which would be a program of ours: to measure, not for
+    the gauntlet.  Bodies are streamed and nothing is kept."""
+    name, port, has_inner = "mitmproxy", 3130, True
+
+    @staticmethod
+    def missing():
+        return None if find("mitmdump") else "mitmproxy is not installed"
+
+    def start(self):
+        hosts = "|".join(h.replace(".", "\\.") for h in TUNNELS)
+        options = {"confdir": self.dir + "/conf", "stream_large_bodies": "1",
+                   "ssl_verify_upstream_trusted_ca": self.world.certs.ca,
+                   "http2": "false", "connection_strategy": "lazy"}
+        return self.spawn_asking(
+            [find("mitmdump"), "-q", "--listen-host", "127.0.0.1",
+             "--listen-port", str(self.port), "--ignore-hosts",
+             "^(%s):443$" % hosts, *[x for k, v in options.items()
+                                     for x in ("--set", k + "=" + v)]])
+
+    def trust(self, box):
+        c = super().trust(box)
+        c.load_verify_locations(self.dir + "/conf/mitmproxy-ca-cert.pem")
+        return c
+
+
 RIVALS = {"squid": Squid, "tinyproxy": Tinyproxy}
+MEASURED = {**RIVALS, "mitmproxy": Mitmproxy}
