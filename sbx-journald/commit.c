@@ -26,6 +26,7 @@
 #define RETRY_S 1
 #define CHECKPOINT_S 60
 #define CHECKPOINT_RECORDS 10000
+#define DROPPED_NS UINT64_C(10000000000) /* between two `dropped` */
 #define ROTATE_AGAIN_NS UINT64_C(10000000000)
 /* A try to become able again wants this much beside the reserve. */
 #define RETRY_ROOM (64u << 10)
@@ -234,6 +235,40 @@ add_lost(struct journald *j)
 	    "reason", strerror(j->sys_errno), NULL);
 }
 
+static bool
+any_dropped(const struct journald *j)
+{
+	return (j->allowances[WRITER_PROXY].dropped > 0 ||
+	    j->allowances[WRITER_BROKER].dropped > 0);
+}
+
+static void
+add_dropped(struct journald *j)
+{
+	struct allowance *p = &j->allowances[WRITER_PROXY];
+	struct allowance *b = &j->allowances[WRITER_BROKER];
+	char proxy[24], broker[24];
+
+	if (!any_dropped(j) || sbx_mono_ns() - j->dropped_ns < DROPPED_NS)
+		return;
+	(void)snprintf(proxy, sizeof(proxy), "%" PRIu64, p->dropped);
+	(void)snprintf(broker, sizeof(broker), "%" PRIu64, b->dropped);
+	log_warn("records were dropped, since their writer sent too many "
+	    "proxy=%s broker=%s", proxy, broker);
+	add_own(j, PENDING_DROPPED, "dropped", "proxy", proxy, "broker",
+	    broker, NULL);
+	p->told = p->dropped;
+	b->told = b->dropped;
+	j->dropped_ns = sbx_mono_ns();
+}
+
+static void
+dropped_is_told(struct allowance *a)
+{
+	a->dropped -= a->told;
+	a->told = 0;
+}
+
 /*
  * Start a batch with what the file needs first: the end of an unfinished
  * line, an account of what is no record, `open`, `lost`.
@@ -256,6 +291,8 @@ begin_batch(struct journald *j)
 		add_open(j);
 	if (j->say_lost && j->able)
 		add_lost(j);
+	if (j->able)
+		add_dropped(j);
 }
 
 static void
@@ -272,6 +309,10 @@ own_is_written(struct journald *j, enum pending_kind kind)
 	case PENDING_LOST:
 		j->lost = j->refused = 0;
 		j->say_lost = false;
+		break;
+	case PENDING_DROPPED:
+		dropped_is_told(&j->allowances[WRITER_PROXY]);
+		dropped_is_told(&j->allowances[WRITER_BROKER]);
 		break;
 	case PENDING_OTHERS:
 	case PENDING_MAX:
@@ -416,6 +457,35 @@ commit_now(struct journald *j)
 	maybe_rotate(j);
 }
 
+/*
+ * Anybody but the monitor may be taken over by what it talks to: it must not
+ * fill the disk at the speed of the disk.
+ */
+static bool
+may_write(struct journald *j, const struct writer *w)
+{
+	struct allowance *a = &j->allowances[w - j->writers];
+	uint64_t ms = (sbx_mono_ns() - a->since_ns) / 1000000u;
+
+	if (w == &j->writers[WRITER_MONITOR])
+		return (true);
+	a->since_ns += ms * 1000000u;
+	a->credit += (int64_t)(ms < SBX_JOURNAL_BURST ?
+	    ms * SBX_JOURNAL_BYTES_MS : SBX_JOURNAL_BURST);
+	if (a->credit > (int64_t)SBX_JOURNAL_BURST)
+		a->credit = SBX_JOURNAL_BURST;
+	return (a->credit > 0);
+}
+
+static void
+drop(struct journald *j, struct writer *w, uint32_t id, bool durable)
+{
+	j->allowances[w - j->writers].dropped++;
+	if (durable)
+		add_answer(w, id, 0, EDQUOT);
+	pump_answers(w);
+}
+
 void
 commit_append(struct journald *j, struct writer *w, uint32_t id,
     uint8_t flags, const struct record *r)
@@ -425,6 +495,10 @@ commit_append(struct journald *j, struct writer *w, uint32_t id,
 	struct chain before;
 	size_t start;
 
+	if (!may_write(j, w)) {
+		drop(j, w, id, durable);
+		return;
+	}
 	if (j->npending >= SBX_JOURNAL_BATCH_RECORDS ||
 	    j->lines.len >= SBX_JOURNAL_BATCH_BYTES ||
 	    (j->npending > 0 &&
@@ -443,6 +517,8 @@ commit_append(struct journald *j, struct writer *w, uint32_t id,
 	start = j->lines.len;
 	if (chain_add(&j->maker, &j->chain, r, &j->lines) < 0)
 		sbx_fatal("a record exceeds the batch");
+	j->allowances[w - j->writers].credit -=
+	    (int64_t)(j->lines.len - start);
 	/* a reserved record may use what store_room() kept for it */
 	if (!reserved && store_room(&j->store, j->lines.len) < 0) {
 		j->chain = before;
@@ -518,6 +594,14 @@ on_sync(evutil_socket_t fd, short events, void *arg)
 		(void)sync_file(j);
 }
 
+/* When nobody else has a record to begin a batch with. */
+static void
+tell_dropped(struct journald *j)
+{
+	if (j->able && any_dropped(j))
+		commit_own(j);
+}
+
 /* Only what is durable is worth a checkpoint. */
 static void
 checkpoint(struct journald *j)
@@ -536,6 +620,7 @@ on_checkpoint(evutil_socket_t fd, short events, void *arg)
 	(void)fd;
 	(void)events;
 	commit_now(j);
+	tell_dropped(j);
 	checkpoint(j);
 }
 
@@ -543,6 +628,8 @@ void
 commit_finish(struct journald *j)
 {
 	commit_now(j);
+	j->dropped_ns = 0;
+	tell_dropped(j);
 	checkpoint(j);
 }
 
@@ -554,7 +641,7 @@ commit_init(struct journald *j, struct sbx_err *err)
 	/* room for one more line of a writer, and for our own */
 	sbx_buf_init(&j->lines, SBX_JOURNAL_BATCH_BYTES + 2 * JOURNAL_LINE_MAX);
 	j->pending = sbx_xcalloc(SBX_JOURNAL_BATCH_RECORDS +
-	    SBX_JOURNAL_TORN + 3, sizeof(*j->pending));
+	    SBX_JOURNAL_TORN + 4, sizeof(*j->pending));
 	j->commit_ev = event_new(j->base, -1, 0, on_commit, j);
 	j->sync_ev = event_new(j->base, -1, 0, on_sync, j);
 	j->retry_ev = event_new(j->base, -1, 0, on_retry, j);

@@ -164,12 +164,21 @@ struct writer {
 };
 enum writer_slot { WRITER_MONITOR, WRITER_PROXY, WRITER_BROKER, WRITER_MAX };
 
+/* What the proxy or the broker may write, also across its restarts: so many
+ * bytes at once, and so many more as time goes on. */
+struct allowance {
+	int64_t credit;		/* bytes; below 0 after the last that it had */
+	uint64_t since_ns;	/* up to when it was earned */
+	uint64_t dropped, told;	/* records; told: by one that is not written */
+};
+
 /* Our own records, which repair or explain the file. */
 enum pending_kind {
 	PENDING_OTHERS,		/* a writer's */
 	PENDING_OPEN,		/* first of a file, first of this life */
 	PENDING_TORN,		/* accounts for the oldest of journald.torn */
 	PENDING_LOST,		/* what was not written while unable */
+	PENDING_DROPPED,	/* what was beyond an allowance */
 	PENDING_MAX
 };
 
@@ -187,6 +196,8 @@ struct journald {
 	struct event_base *base;	/* owned */
 	struct event *commit_ev, *sync_ev, *retry_ev, *checkpoint_ev;
 	struct writer writers[WRITER_MAX];
+	struct allowance allowances[WRITER_MAX];
+	uint64_t dropped_ns;	/* when it was told last that they are not kept */
 	struct chain_maker maker;
 	struct store store;
 	struct outlet outlet;

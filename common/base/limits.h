@@ -92,6 +92,10 @@
 #define SBX_JOURNAL_BATCH_RECORDS 4096
 #define SBX_JOURNAL_ANSWERS 16384	/* of one writer, not sent yet */
 #define SBX_JOURNAL_TORN 16	/* lines that wait for their account */
+#define SBX_JOURNAL_BURST (8u << 20) /* bytes of the proxy, or of the broker, */
+#define SBX_JOURNAL_BYTES_MS (SBX_MAX_SANDBOXES * 40u) /* and how many more each
+				 * millisecond: as many as guests can cause, each
+				 * with 40 records a second of 1 KiB */
 #define SBX_PROXY_CONNS 256	/* of one sandbox, through the proxy */
 #define SBX_PROXY_CONNS_ALL 1500 /* each has two descriptors, and two pipes
 				  * while something is in them */

@@ -7,6 +7,7 @@ import re
 import stat
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.environ["SBX_SRC"], "tests", "lib"))
 import ipc  # noqa: E402
@@ -171,6 +172,47 @@ def writers(d):
          "the component is the channel's")
 
 
+def allowance(d):
+    """A proxy that writes as fast as it can is held to its allowance; the
+    monitor is not, and what was dropped is told."""
+    p = d.new("allowance")
+    dm = J.Daemon(p)
+    mine, theirs = ipc.pair()
+    dm.ch.send("INTRODUCE", 0, [theirs.fileno()], peer=PROXY)
+    theirs.close()
+    ch = ipc.Chan(mine)
+
+    def flood(n, flags=0):
+        ch.send("JOURNAL_APPEND", n, flags=flags, op="deny", phase="",
+                principal="p", fields=["x", "y" * 16000])
+    began, sent, last = time.monotonic(), 0, {"seq": 1, "reason": ""}
+    while last["seq"] > 0 and sent < 20000:
+        for i in range(100):
+            flood(1)
+        flood(2, J.DURABLE)
+        sent += 101
+        last = ch.recv(20, want="JOURNAL_DONE")
+    took = time.monotonic() - began
+    t.ok(last["seq"] == 0 and "quota" in last["reason"],
+         "a record beyond the allowance is refused")
+    t.ok(dm.put()["seq"] > 0, "the monitor's are not")
+    size = sum(os.path.getsize(os.path.join(p, f)) for f in os.listdir(p))
+    most = (8 << 20) + int(took * 1000 + 500) * 10240 + 20000
+    t.ok((8 << 20) - 20000 < size < most, "%d bytes after %.2f s, of %d" %
+         (size, took, sent * 16000))
+    time.sleep(0.3)
+    flood(3, J.DURABLE)
+    t.ok(ch.recv(10, want="JOURNAL_DONE")["seq"] > 0,
+         "with time it earns more")
+    t.ok(dm.stop() == 0 and J.read(p, "verify")[0] == 0, "the chain is whole")
+    rec = J.records(p)
+    kept = sum(r["component"] == "proxy" for r in rec)
+    told = [r["fields"] for r in rec if r["op"] == "dropped"]
+    t.ok(sum(int(f["proxy"]) for f in told) == sent + 1 - kept and
+         all(f["broker"] == "0" for f in told) and 1 <= len(told) <= 3,
+         "what was dropped is told (%d kept, %r)" % (kept, told))
+
+
 def refused(d, what, name, mid=0, fds=(), **values):
     dm = J.Daemon(d.new("refused-" + what.replace(" ", "-")))
     dm.ch.send(name, mid, fds, **values)
@@ -296,7 +338,7 @@ def follow(d):
 
 
 with J.Dir() as scratch:
-    for test in (basics, restarts, rotation, writers, violations, locked,
+    for test in (basics, restarts, rotation, writers, allowance, violations, locked,
                  stdout, views, follow):
         test(scratch)
 t.end()
