@@ -138,7 +138,7 @@ static const struct sbx_privs_call calls_recorder[] = {
 	{ "ftruncate", NULL },
 	{ "mkdirat", NULL },
 	{ "pwrite64", NULL },
-	{ "renameat2", "marks a run as ended" },
+	{ "renameat2", "names what a file was when it is whole" },
 	{ "splice", "from a pipe to a file, so that a kill loses nothing" },
 	{ "unlinkat", "evicts old segments and runs" },
 	{ NULL }

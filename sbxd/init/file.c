@@ -8,10 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define WORK_DIR "/workspace"
@@ -52,6 +54,17 @@ file_resolve(struct file_work *w, const char *path, struct stat *ret_st)
 	return (0);
 }
 
+/* What the kernel makes up has no size, may never end, and shows the helper
+ * itself: that is for programs of the sandbox. */
+static bool
+is_made_up(int fd)
+{
+	struct statfs fs;
+
+	return (fstatfs(fd, &fs) == -1 || fs.f_type == PROC_SUPER_MAGIC ||
+	    fs.f_type == SYSFS_MAGIC);
+}
+
 /* A regular file, open for reading; nothing waits for a FIFO's other end. */
 static int
 open_regular(struct file_work *w)
@@ -61,11 +74,12 @@ open_regular(struct file_work *w)
 
 	if (file_resolve(w, w->q->path, &st) != 0)
 		return (-1);
-	fd = open(w->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW |
-	    O_CLOEXEC);
-	if (fd == -1 || fstat(fd, &st) == -1)
-		return (file_failed(w, errno, w->q->path));
-	if (!S_ISREG(st.st_mode)) {
+	fd = S_ISREG(st.st_mode) ? open(w->path, O_RDONLY | O_NONBLOCK |
+	    O_NOCTTY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (S_ISREG(st.st_mode) && (fd == -1 || fstat(fd, &st) == -1))
+		return (file_failed(w, errno == EAGAIN ? EBUSY : errno,
+		    w->q->path));
+	if (!S_ISREG(st.st_mode) || is_made_up(fd)) {
 		sbx_close(&fd);
 		return (file_failed(w, S_ISDIR(st.st_mode) ? EISDIR : EINVAL,
 		    w->q->path));
@@ -90,7 +104,7 @@ read_block(struct file_work *w, int fd)
 static int
 put(struct file_work *w, const char *p, size_t n)
 {
-	if (sbx_write_all(w->out, p, n) != 0)
+	if (n > 0 && sbx_write_all(w->out, p, n) != 0)
 		return (file_failed(w, errno, "the answer"));
 	w->r.bytes += n;
 	return (0);
@@ -102,8 +116,12 @@ read_whole(struct file_work *w, int fd)
 	ssize_t n;
 
 	w->r.total = UINT64_MAX;
+	if (w->r.size > w->max) {
+		(void)file_failed(w, EFBIG, w->q->path);
+		return;
+	}
 	while ((n = read_block(w, fd)) > 0) {
-		if ((uint64_t)n > w->q->max_bytes - w->r.bytes) {
+		if ((uint64_t)n > w->max - w->r.bytes) {
 			(void)file_failed(w, EFBIG, w->q->path);
 			return;
 		}
@@ -112,41 +130,84 @@ read_whole(struct file_work *w, int fd)
 	}
 }
 
-/* Of one pass over a file: which line the next byte is in, and what is kept. */
+/* Plain, so that a compiler makes it wide. */
+static uint64_t
+count_newlines(const char *p, const char *end)
+{
+	uint64_t n = 0;
+
+	for (; p < end; p++)
+		n += *p == '\n';
+	return (n);
+}
+
+/* Of one pass over a file. */
 struct pass {
-	uint64_t line, end;	/* lines [first, end) are wanted */
-	bool within;		/* the last byte did not end a line */
-	bool full;		/* max_bytes is reached */
-	uint64_t cut;		/* bytes of the last line that is not whole */
+	uint64_t line;		/* that the next byte is in */
+	uint64_t end;		/* lines [first, end) are wanted */
+	uint64_t whole;		/* bytes written, up to the last end of a line */
+	char last;		/* byte of the file */
+	bool full;		/* nothing more is written */
 };
 
-/* n bytes of one line, its end included if `ended`. */
-static int
-pass_piece(struct file_work *w, struct pass *p, const char *s, size_t n,
-    bool ended)
+/* Past `n` ends of lines, or to the end of the block. */
+static const char *
+skip_lines(struct pass *p, const char *s, const char *stop, uint64_t n)
 {
-	bool wanted = p->line >= w->q->first && p->line < p->end && !p->full;
+	const char *nl;
 
-	if (wanted && n > w->q->max_bytes - w->r.bytes) {
-		p->full = true;
-		/* the line does not fit: without it, unless it is the only */
-		if (w->r.count == 0) {
-			n = (size_t)(w->q->max_bytes - w->r.bytes);
-			w->r.count = 1;
-			if (put(w, s, n) != 0)
-				return (-1);
-		} else if (p->cut > 0) {
-			w->r.bytes -= p->cut;
-			(void)!ftruncate(w->out, (off_t)w->r.bytes);
-		}
-	} else if (wanted) {
-		if (put(w, s, n) != 0)
-			return (-1);
-		p->cut = ended ? 0 : p->cut + n;
-		w->r.count += ended;
+	for (; n > 0 && s < stop; n--) {
+		if ((nl = memchr(s, '\n', (size_t)(stop - s))) == NULL)
+			return (stop);
+		s = nl + 1;
+		p->line++;
 	}
-	p->within = !ended;
-	p->line += ended;
+	return (s);
+}
+
+/* The wanted bytes [s, stop) of one block. */
+static int
+pass_put(struct file_work *w, struct pass *p, const char *s, const char *stop)
+{
+	const char *nl;
+
+	if ((uint64_t)(stop - s) > w->max - w->r.bytes) {
+		p->full = true;
+		stop = s + (w->max - w->r.bytes);
+	}
+	nl = memrchr(s, '\n', (size_t)(stop - s));
+	if (nl != NULL)
+		p->whole = w->r.bytes + (uint64_t)(nl + 1 - s);
+	w->r.count += count_newlines(s, stop);
+	if (put(w, s, (size_t)(stop - s)) != 0)
+		return (-1);
+	if (!p->full)
+		return (0);
+	/* cut after the last whole line; the only one is cut itself */
+	if (p->whole == 0)
+		w->r.count = 1;
+	else if (ftruncate(w->out, (off_t)p->whole) == -1)
+		return (file_failed(w, errno, "the answer"));
+	else
+		w->r.bytes = p->whole;
+	return (0);
+}
+
+static int
+pass_block(struct file_work *w, struct pass *p, const char *s,
+    const char *stop)
+{
+	const char *from;
+
+	if (p->line < w->q->first)
+		s = skip_lines(p, s, stop, w->q->first - p->line);
+	if (p->line >= w->q->first && p->line < p->end && !p->full) {
+		from = s;
+		s = skip_lines(p, s, stop, p->end - p->line);
+		if (pass_put(w, p, from, s) != 0)
+			return (-1);
+	}
+	p->line += count_newlines(s, stop);
 	return (0);
 }
 
@@ -154,53 +215,50 @@ pass_piece(struct file_work *w, struct pass *p, const char *s, size_t n,
 static void
 read_lines(struct file_work *w, int fd)
 {
-	struct pass p = { .end = w->q->count == 0 ||
+	struct pass p = { .last = '\n', .end = w->q->count == 0 ||
 	    w->q->count > UINT64_MAX - w->q->first ? UINT64_MAX :
 	    w->q->first + w->q->count };
-	const char *s, *nl;
 	ssize_t n;
 
-	while ((n = read_block(w, fd)) > 0)
-		for (s = block; s < block + n; s = nl + 1) {
-			nl = memchr(s, '\n', (size_t)(block + n - s));
-			if (pass_piece(w, &p, s, (size_t)((nl != NULL ? nl + 1 :
-			    block + n) - s), nl != NULL) != 0)
-				return;
-			if (nl == NULL)
-				break;
-		}
-	if (p.cut > 0 && !p.full)
+	while ((n = read_block(w, fd)) > 0) {
+		if (pass_block(w, &p, block, block + n) != 0)
+			return;
+		p.last = block[n - 1];
+	}
+	if (!p.full && w->r.bytes > p.whole)
 		w->r.count++;		/* it ends with the file */
-	w->r.total = p.line + p.within;
+	w->r.total = p.line + (p.last != '\n');
 	w->r.first = w->q->first < w->r.total ? w->q->first : w->r.total;
 }
 
-/* Where the last `count` lines begin, at most max_bytes before the end. */
+/* Where the last `count` lines begin, at most w->max bytes before the end. */
 static off_t
 tail_offset(struct file_work *w, int fd, off_t end)
 {
+	off_t stop = end > (off_t)w->max ? end - (off_t)w->max : 0;
 	off_t at = end, best = end, from;
 	uint64_t lines = 0;
-	ssize_t n, i;
+	const char *nl;
+	ssize_t n;
 
-	while (at > 0 && (uint64_t)(end - at) < w->q->max_bytes) {
-		from = at > (off_t)sizeof(block) ? at - (off_t)sizeof(block) :
-		    0;
+	while (at > stop) {
+		from = at - stop > (off_t)sizeof(block) ?
+		    at - (off_t)sizeof(block) : stop;
 		n = pread(fd, block, (size_t)(at - from), from);
 		if (n != at - from)
 			break;		/* it shrank */
-		for (i = n - 1; i >= 0; i--) {
-			if ((uint64_t)(end - from - i) > w->q->max_bytes)
-				return (best);
-			if (block[i] != '\n' || from + i == end - 1)
+		while ((nl = memrchr(block, '\n', (size_t)n)) != NULL) {
+			n = nl - block;
+			if (from + n + 1 == end)
 				continue;
-			best = from + i + 1;
+			best = from + n + 1;
 			if (++lines == w->q->count)
 				return (best);
 		}
 		at = from;
 	}
-	return (at == 0 ? 0 : best);
+	/* one line that does not fit is cut itself */
+	return (stop == 0 || best == end ? stop : best);
 }
 
 static uint64_t
@@ -208,13 +266,10 @@ count_lines(struct file_work *w, int fd, off_t *ret_end)
 {
 	uint64_t lines = 0;
 	char last = '\n';
-	const char *s;
 	ssize_t n;
 
 	for (*ret_end = 0; (n = read_block(w, fd)) > 0; *ret_end += n) {
-		for (s = block; (s = memchr(s, '\n', (size_t)(block + n - s)))
-		    != NULL; s++)
-			lines++;
+		lines += count_newlines(block, block + n);
 		last = block[n - 1];
 	}
 	return (lines + (last != '\n'));
@@ -224,7 +279,7 @@ static void
 read_tail(struct file_work *w, int fd)
 {
 	off_t end, at;
-	ssize_t n;
+	ssize_t n = 0;
 
 	w->r.total = count_lines(w, fd, &end);
 	at = tail_offset(w, fd, end);
@@ -232,13 +287,11 @@ read_tail(struct file_work *w, int fd)
 		n = pread(fd, block, end - at < (off_t)sizeof(block) ?
 		    (size_t)(end - at) : sizeof(block), at);
 		if (n <= 0 || put(w, block, (size_t)n) != 0)
-			break;
-		for (const char *s = block; (s = memchr(s, '\n',
-		    (size_t)(block + n - s))) != NULL; s++)
-			w->r.count++;
+			break;		/* it shrank */
+		w->r.count += count_newlines(block, block + n);
 		at += n;
-		w->r.count += at == end && block[n - 1] != '\n';
 	}
+	w->r.count += n > 0 && block[n - 1] != '\n';
 	w->r.first = w->r.total > w->r.count ? w->r.total - w->r.count : 0;
 }
 
@@ -284,7 +337,12 @@ work(const struct sbx_init_file *q, const int fds[2], int result_fd)
 	w.q = q;
 	w.in = fds[0];
 	w.out = fds[1];
-	if (q->path[0] != '/' && chdir(WORK_DIR) == -1)
+	w.max = q->max_bytes < SBX_FILE_MAX_READ ? q->max_bytes :
+	    SBX_FILE_MAX_READ;
+	if (q->op >= SBX_FILE_OP_MAX)
+		(void)file_failed(&w, EINVAL, "the request");
+	else if (chdir(WORK_DIR) == -1 && (q->path[0] != '/' ||
+	    q->op == SBX_FILE_WRITE))
 		(void)file_failed(&w, errno, WORK_DIR);
 	else
 		ops[q->op](&w);
@@ -315,8 +373,7 @@ file_start(struct init *in, const struct sbx_init_file *q, const int fds[2],
     uint32_t id)
 {
 	int result_fd;
-	pid_t pid = q->op < SBX_FILE_OP_MAX ? helper_fork(in, id, "sbx-file",
-	    answer, &result_fd) : -EINVAL;
+	pid_t pid = helper_fork(in, id, "sbx-file", answer, &result_fd);
 	struct sbx_init_filed m = { .error = -pid, .path = "",
 		.reason = "too much work on files of this sandbox at once, or "
 		"too many processes in it" };

@@ -20,7 +20,8 @@ struct walk {
 	struct sbx_buf names;		/* each with its NUL */
 	uint64_t seen, n;
 	char path[4096];		/* of the directory, "" or ends in / */
-	bool full;			/* a limit was hit */
+	bool full;			/* a limit was hit: it ends */
+	bool more;			/* something was passed over */
 };
 
 static bool
@@ -44,7 +45,7 @@ add(struct walk *k, const char *name)
 	size_t dir = strlen(k->path), n = strlen(name) + 1;
 
 	if (dir + n > sizeof(k->path)) {
-		k->full = true;
+		k->more = true;
 		return;
 	}
 	memcpy(k->path + dir, name, n);
@@ -69,16 +70,39 @@ is_dir(int dir, const struct dirent *d)
 	    S_ISDIR(st.st_mode));
 }
 
+static void walk(struct walk *k, int fd, unsigned depth);
+
+static void
+walk_below(struct walk *k, int dir, const char *name, unsigned depth)
+{
+	size_t len = strlen(k->path), n = strlen(name);
+	int fd;
+
+	if (len + n + 2 > sizeof(k->path)) {
+		k->more = true;
+		return;
+	}
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+	    O_CLOEXEC);
+	if (fd == -1) {
+		k->more |= errno != ENOENT && errno != ENOTDIR;
+		return;
+	}
+	memcpy(k->path + len, name, n);
+	memcpy(k->path + len + n, "/", 2);
+	walk(k, fd, depth);
+	k->path[len] = '\0';
+}
+
 /* fd is consumed.  A directory that cannot be read is passed over. */
 static void
 walk(struct walk *k, int fd, unsigned depth)
 {
 	DIR *dir = fdopendir(fd);
-	size_t len = strlen(k->path), n;
 	struct dirent *d;
-	int sub;
 
 	if (dir == NULL) {
+		k->more = true;
 		sbx_close(&fd);
 		return;
 	}
@@ -89,14 +113,8 @@ walk(struct walk *k, int fd, unsigned depth)
 			k->full = true;
 		else if (!is_dir(fd, d))
 			add(k, d->d_name);
-		else if (depth > 1 && (n = strlen(d->d_name)) + 2 <
-		    sizeof(k->path) - len && (sub = openat(fd, d->d_name,
-		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) != -1) {
-			memcpy(k->path + len, d->d_name, n);
-			memcpy(k->path + len + n, "/", 2);
-			walk(k, sub, depth - 1);
-			k->path[len] = '\0';
-		}
+		else if (depth > 1)
+			walk_below(k, fd, d->d_name, depth - 1);
 	}
 	(void)closedir(dir);
 }
@@ -150,13 +168,12 @@ file_list(struct file_work *w)
 		return;
 	}
 	sbx_buf_init(&k.names, SBX_FILE_MAX_NAMES);
-	sbx_buf_init(&page, w->q->max_bytes < SBX_FILE_MAX_READ ?
-	    (size_t)w->q->max_bytes : SBX_FILE_MAX_READ);
+	sbx_buf_init(&page, (size_t)w->max);
 	walk(&k, fd, depth > MAX_DEPTH ? MAX_DEPTH : depth);
 	w->r.total = k.n;
 	w->r.first = w->q->first;
 	put_names(&k, &page);
-	w->r.bytes = k.full;
+	w->r.bytes = k.full || k.more;
 }
 
 /* --- pack ----------------------------------------------------------------------- */
@@ -266,6 +283,10 @@ file_pack(struct file_work *w)
 		return;
 	}
 	for (p = list; p < list + st.st_size; p += strlen(p) + 1) {
+		if (strlen(p) > SBX_COPY_MAX_PATH) {
+			(void)file_failed(w, ENAMETOOLONG, p);
+			return;
+		}
 		if (pack_one(w, dir, p) != 0)
 			return;
 		w->r.count++;

@@ -15,12 +15,16 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#define NO_BOTH (SBX_CHANGE_CREATE | SBX_CHANGE_REMOVE)
+
 struct change {
 	struct sbx_change_head head;
 	const char *data;	/* in the request */
-	char path[4096];	/* without links */
+	char path[4096];	/* as asked */
+	char real[4096];	/* without links */
 	char temp[4096];	/* beside it; "": none */
 	bool placed;		/* temp and path changed places */
+	size_t made;		/* of path: the first directory made for it */
 };
 struct changes {
 	struct change *v;
@@ -74,7 +78,9 @@ parse(struct file_work *w, struct changes *all)
 		take_head(p, &c->head);
 		p += SBX_CHANGE_HEAD_BYTES;
 		if (c->head.path_len == 0 || c->head.path_len > 4095 ||
-		    c->head.zero != 0 || c->head.path_len > end - p)
+		    c->head.zero != 0 || c->head.path_len > end - p ||
+		    c->head.flags >= 2 * SBX_CHANGE_MODE ||
+		    (c->head.flags & NO_BOTH) == NO_BOTH)
 			return (file_failed(w, EINVAL, "the request"));
 		memcpy(c->path, p, c->head.path_len);
 		p += c->head.path_len;
@@ -97,59 +103,74 @@ same(const struct sbx_change_head *h, const struct stat *st)
 	    now.r.ctime_ns == h->ctime_ns);
 }
 
-/* mkdir -p of what path is in. */
+/* mkdir -p of what path is in; they go again if nothing comes of it. */
 static void
-make_parents(const char *path)
+make_parents(struct change *c)
 {
-	char part[4096];
+	char *slash = c->path;
 
-	for (const char *p = path; (p = strchr(p + 1, '/')) != NULL;) {
-		(void)snprintf(part, sizeof(part), "%.*s", (int)(p - path),
-		    path);
-		(void)mkdir(part, 0755);
+	while ((slash = strchr(slash + 1, '/')) != NULL) {
+		*slash = '\0';
+		if (mkdir(c->path, 0755) == 0 && c->made == 0)
+			c->made = (size_t)(slash - c->path);
+		*slash = '/';
 	}
 }
 
-/* Where a new file goes: its directory without links, and its name. */
+static void
+remove_parents(struct change *c)
+{
+	char *slash;
+
+	while (c->made > 0 && (slash = strrchr(c->path, '/')) != NULL &&
+	    (size_t)(slash - c->path) >= c->made) {
+		*slash = '\0';
+		if (rmdir(c->path) == -1 && errno != ENOENT)
+			return;
+	}
+}
+
+/* A new file: its directory without links (made if need be), and its name. */
 static int
 place_new(struct file_work *w, struct change *c)
 {
-	char dir[4096], real[4096];
-	const char *slash = strrchr(c->path, '/');
-	const char *name = slash != NULL ? slash + 1 : c->path;
+	char real[4096], name[256], *slash;
 	struct stat st;
 
-	make_parents(c->path);
-	(void)snprintf(dir, sizeof(dir), "%.*s", slash == NULL ? 1 :
-	    (int)(slash - c->path) + 1, slash == NULL ? "." : c->path);
+	make_parents(c);
+	slash = strrchr(c->path, '/');
+	if (sbx_strlcpy(name, slash != NULL ? slash + 1 : c->path,
+	    sizeof(name)) != 0)
+		return (file_failed(w, ENAMETOOLONG, c->path));
 	if (name[0] == '\0' || strcmp(name, ".") == 0 ||
 	    strcmp(name, "..") == 0)
 		return (file_failed(w, EISDIR, c->path));
-	if (realpath(dir, real) == NULL)
-		return (file_failed(w, errno, c->path));
 	if (lstat(c->path, &st) == 0)
 		return (file_failed(w, EEXIST, c->path));
-	(void)snprintf(dir, sizeof(dir), "%s", name);
-	if ((size_t)snprintf(c->path, sizeof(c->path), "%s/%s",
-	    strcmp(real, "/") == 0 ? "" : real, dir) >= sizeof(c->path))
-		return (file_failed(w, ENAMETOOLONG, dir));
+	if (slash != NULL)
+		slash[1] = '\0';
+	if (realpath(slash != NULL ? c->path : ".", real) == NULL)
+		return (file_failed(w, errno, c->path));
+	if (slash != NULL)
+		(void)memcpy(slash + 1, name, strlen(name));
+	if ((size_t)snprintf(c->real, sizeof(c->real), "%s/%s",
+	    strcmp(real, "/") == 0 ? "" : real, name) >= sizeof(c->real))
+		return (file_failed(w, ENAMETOOLONG, name));
 	return (0);
 }
 
 static int
 place(struct file_work *w, struct change *c)
 {
-	char asked[4096];
 	struct stat st;
 
 	if ((c->head.flags & SBX_CHANGE_CREATE) != 0)
 		return (place_new(w, c));
-	memcpy(asked, c->path, sizeof(asked));
-	if (file_resolve(w, asked, &st) != 0)
+	if (file_resolve(w, c->path, &st) != 0)
 		return (-1);
 	if (!same(&c->head, &st))
-		return (file_failed(w, ESTALE, asked));
-	memcpy(c->path, w->path, sizeof(c->path));
+		return (file_failed(w, ESTALE, c->path));
+	memcpy(c->real, w->path, sizeof(c->real));
 	if ((c->head.flags & SBX_CHANGE_MODE) == 0)
 		c->head.mode = st.st_mode & 07777;
 	return (0);
@@ -159,13 +180,13 @@ place(struct file_work *w, struct change *c)
 static int
 stage(struct file_work *w, struct change *c)
 {
-	const char *slash = strrchr(c->path, '/');
+	const char *slash = strrchr(c->real, '/');
 	uint64_t r;
 	int fd;
 
 	if (getrandom(&r, sizeof(r), 0) != sizeof(r) ||
 	    (size_t)snprintf(c->temp, sizeof(c->temp), "%.*s/.sbx-%016llx.tmp",
-	    (int)(slash - c->path), c->path, (unsigned long long)r) >=
+	    (int)(slash - c->real), c->real, (unsigned long long)r) >=
 	    sizeof(c->temp)) {
 		c->temp[0] = '\0';
 		return (file_failed(w, ENAMETOOLONG, c->path));
@@ -196,11 +217,11 @@ swap(const struct change *c, bool back)
 	bool gone = (c->head.flags & SBX_CHANGE_REMOVE) != 0;
 
 	if ((c->head.flags & (SBX_CHANGE_CREATE | SBX_CHANGE_REMOVE)) == 0)
-		return (renameat2(AT_FDCWD, c->temp, AT_FDCWD, c->path,
+		return (renameat2(AT_FDCWD, c->temp, AT_FDCWD, c->real,
 		    RENAME_EXCHANGE));
-	return (back != gone ? renameat2(AT_FDCWD, c->path, AT_FDCWD, c->temp,
+	return (back != gone ? renameat2(AT_FDCWD, c->real, AT_FDCWD, c->temp,
 	    RENAME_NOREPLACE) : renameat2(AT_FDCWD, c->temp, AT_FDCWD,
-	    c->path, RENAME_NOREPLACE));
+	    c->real, RENAME_NOREPLACE));
 }
 
 static int
@@ -210,11 +231,11 @@ commit(struct file_work *w, struct change *c, bool only)
 
 	/* touched while the others were written? */
 	if ((c->head.flags & SBX_CHANGE_CREATE) == 0 &&
-	    (lstat(c->path, &st) == -1 || !same(&c->head, &st)))
+	    (lstat(c->real, &st) == -1 || !same(&c->head, &st)))
 		return (file_failed(w, ESTALE, c->path));
 	/* one alone needs no way back: there is no moment without it */
 	if (only && c->head.flags == (c->head.flags & SBX_CHANGE_MODE)) {
-		if (rename(c->temp, c->path) == -1)
+		if (rename(c->temp, c->real) == -1)
 			return (file_failed(w, errno, c->path));
 		c->temp[0] = '\0';
 	} else if (swap(c, false) == -1)
@@ -230,12 +251,29 @@ sync_dir(const struct change *c)
 	char dir[4096];
 	int fd;
 
-	(void)snprintf(dir, sizeof(dir), "%.*s/", (int)(strrchr(c->path, '/') -
-	    c->path), c->path);
+	(void)snprintf(dir, sizeof(dir), "%.*s/", (int)(strrchr(c->real, '/') -
+	    c->real), c->real);
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd != -1)
 		(void)fsync(fd);
 	sbx_close(&fd);
+}
+
+/* Back.  Where the sandbox has put something in the way meanwhile, what was
+ * there before stays beside it. */
+static void
+back(struct change *c)
+{
+	bool gone = (c->head.flags & SBX_CHANGE_REMOVE) != 0;
+
+	if (c->placed && swap(c, true) == -1 &&
+	    (c->head.flags & SBX_CHANGE_CREATE) == 0 &&
+	    renameat2(AT_FDCWD, c->temp, AT_FDCWD, c->real,
+	    RENAME_NOREPLACE) == -1)
+		return;
+	if (c->temp[0] != '\0' && !gone)
+		(void)unlink(c->temp);
+	remove_parents(c);
 }
 
 static void
@@ -245,13 +283,13 @@ finish(struct changes *all, bool undo)
 
 	for (size_t i = all->n; i-- > 0;) {
 		c = &all->v[i];
-		if (c->placed && undo)
-			(void)swap(c, true);
-		else if (!undo)
-			sync_dir(c);
-		if (c->temp[0] != '\0' && !(undo && c->placed &&
-		    (c->head.flags & SBX_CHANGE_REMOVE) != 0))
+		if (undo) {
+			back(c);
+			continue;
+		}
+		if (c->placed && (c->head.flags & SBX_CHANGE_CREATE) == 0)
 			(void)unlink(c->temp);
+		sync_dir(c);
 	}
 }
 
@@ -281,7 +319,7 @@ file_write(struct file_work *w)
 	finish(&all, r != 0);
 	if (r != 0 || all.n == 0)
 		return;
-	(void)sbx_strlcpy(w->path, all.v[all.n - 1].path, sizeof(w->path));
+	(void)sbx_strlcpy(w->path, all.v[all.n - 1].real, sizeof(w->path));
 	if (lstat(w->path, &st) == 0)
 		file_stamp(w, &st);
 	w->r.count = all.n;

@@ -24,12 +24,15 @@ helper_fork(struct init *in, uint32_t id, const char *name,
 		return (-EBUSY);
 	if (pipe2(rp, O_CLOEXEC) == -1)
 		return (-errno);
+	/* PID 1 never waits for one that a guest stopped in mid-word */
+	(void)fcntl(rp[0], F_SETFL, O_NONBLOCK);
 	*h = (struct helper){ .id = id, .result_fd = rp[0],
 		.answer = answer, .pid = fork() };
 	if (h->pid == 0) {
 		(void)prctl(PR_SET_NAME, name);
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		(void)umask(022);
+		(void)close(INIT_FD);	/* it has no word with the engine */
 		*ret_result = rp[1];
 		return (0);
 	}

@@ -108,6 +108,7 @@ void file_start(struct init *in, const struct sbx_init_file *q,
 /* What a helper that works on files says, in its own memory. */
 struct file_work {
 	const struct sbx_init_file *q;
+	uint64_t max;			/* bytes of its answer */
 	int in, out;
 	struct sbx_init_filed r;	/* its strings are the two below */
 	char reason[256], path[4096];

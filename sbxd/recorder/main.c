@@ -132,6 +132,7 @@ main(int argc, char **argv)
 	TAILQ_INIT(&r->live);
 	TAILQ_INIT(&r->closed);
 	TAILQ_INIT(&r->open);
+	TAILQ_INIT(&r->undo);
 	fresh = take_start(r, c.in);
 	if (prepare(r, sbx_steal_fd(&c.fd), fresh, trap, &err) < 0)
 		sbx_fatal("%s", err.msg);
@@ -144,6 +145,7 @@ main(int argc, char **argv)
 	sbx_peer_free(r->monitor);
 	sbx_peer_free(r->engine);
 	runs_free(r);
+	undo_free(r);
 	event_base_free(r->base);
 	sbx_close(&r->store_fd);
 	return (r->exit_code);

@@ -23,6 +23,8 @@ struct event_base;
 #define SEGMENTS_OPEN 64	/* of all runs: those written to last */
 #define RECORDER_RUNS (2 * SBX_MAX_RUNS)
 #define RECORDER_BUCKETS 1024
+#define UNDO_VERSIONS 20000	/* of all files; the oldest go first */
+#define UNDO_BUCKETS 1024
 
 /* Order of the loop: the engine's RUN_OPEN is read before the monitor's
  * question about that run, and both before any output. */
@@ -60,6 +62,10 @@ struct run {
 TAILQ_HEAD(run_list, run);
 LIST_HEAD(run_bucket, run);
 
+struct version;
+TAILQ_HEAD(version_list, version);
+LIST_HEAD(version_bucket, version);
+
 struct recorder {
 	struct event_base *base;
 	struct sbx_peer *monitor, *engine; /* NULL when there is none */
@@ -71,6 +77,10 @@ struct recorder {
 	unsigned nruns;
 	struct stream_list open;	/* those that rest the longest first */
 	unsigned nopen;
+	struct version_list undo;	/* the oldest first */
+	struct version_bucket undo_buckets[UNDO_BUCKETS];
+	unsigned undo_n;
+	uint64_t undo_bytes, undo_last;	/* number of the newest ever */
 	uint64_t started_ns;
 	bool disk_full;		/* said once, until something was stored */
 	int exit_code;
@@ -84,6 +94,9 @@ struct recorder {
  * 0, SBX_E_SYS.
  */
 int store_open(struct recorder *r, bool fresh, struct sbx_err *err);
+/* Called for each name in a directory.  0, SBX_E_SYS. */
+typedef void (*each_fn)(void *arg, int dir_fd, const char *name);
+int store_each(int at_fd, const char *dir, each_fn fn, void *arg);
 /*
  * Have the segment open that the next byte of s belongs to, as the last of
  * recorder.open; delete the segment, and close the one, that is too many with
@@ -139,6 +152,9 @@ int undo_put(struct recorder *r, const struct sbx_keep_put *q, int fd,
 int undo_answer(struct recorder *r, struct sbx_peer *p, uint32_t id,
     const struct sbx_keep_get *q);
 void undo_drop(struct recorder *r, const char *container);
+/* Take up the versions, when `name` in the store is their directory. */
+bool undo_take(struct recorder *r, const char *name);
+void undo_free(struct recorder *r);	/* keeps the files */
 
 extern const struct sbx_dispatch_table recorder_from_monitor;
 extern const struct sbx_dispatch_table recorder_from_engine;

@@ -1,5 +1,5 @@
 /*
- * The run store: RUN/o.NNNN and RUN/e.NNNN below one directory.  The sizes of
+ * The run store: RUN/o.NNNN and RUN/e.NNNN below one directory, beside undo/.  The sizes of
  * the files are the only record of what is stored, so a recorder that was
  * killed is followed by one that goes on with the next byte.
  */
@@ -149,11 +149,8 @@ store_read_segment(const struct stream *s, uint32_t n, int *ret_fd)
 
 /* --- directories -------------------------------------------------------------- */
 
-/* Called for each name in a directory. */
-typedef void (*each_fn)(void *arg, int dir_fd, const char *name);
-
-static int
-each_name(int at_fd, const char *dir, each_fn fn, void *arg)
+int
+store_each(int at_fd, const char *dir, each_fn fn, void *arg)
 {
 	struct dirent *de;
 	DIR *d;
@@ -189,7 +186,7 @@ remove_entry(void *arg, int dir_fd, const char *name)
 {
 	if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)
 		return;
-	(void)each_name(dir_fd, name, remove_file, arg);
+	(void)store_each(dir_fd, name, remove_file, arg);
 	if (unlinkat(dir_fd, name, AT_REMOVEDIR) < 0)
 		log_warn("unlinkat: run store: %s, ignoring", strerror(errno));
 }
@@ -197,7 +194,7 @@ remove_entry(void *arg, int dir_fd, const char *name)
 void
 store_remove(struct run *run)
 {
-	if (each_name(run->rec->store_fd, run->id, remove_file, NULL) < 0)
+	if (store_each(run->rec->store_fd, run->id, remove_file, NULL) < 0)
 		return;		/* it was never made */
 	if (unlinkat(run->rec->store_fd, run->id, AT_REMOVEDIR) < 0)
 		log_warn("unlinkat: %s: %s, ignoring", run->id,
@@ -275,6 +272,8 @@ scan_run(void *arg, int dir_fd, const char *name)
 	uint64_t last_ns = 0;
 	size_t i;
 
+	if (undo_take(r, name))
+		return;
 	if (!sbx_is_hex(name, SBX_RUN_HEX) ||
 	    (sc.run = run_new(r, name)) == NULL) {
 		remove_entry(NULL, dir_fd, name);
@@ -282,7 +281,7 @@ scan_run(void *arg, int dir_fd, const char *name)
 	}
 	for (i = 0; i < SBX_STREAM_MAX; i++)
 		sc.streams[i].tail_first = UINT32_MAX;
-	(void)each_name(dir_fd, name, scan_segment, &sc);
+	(void)store_each(dir_fd, name, scan_segment, &sc);
 	for (i = 0; i < SBX_STREAM_MAX; i++) {
 		take_stream(&sc.run->streams[i], &sc.streams[i]);
 		if (sc.run->streams[i].last_ns > last_ns)
@@ -295,7 +294,7 @@ scan_run(void *arg, int dir_fd, const char *name)
 int
 store_open(struct recorder *r, bool fresh, struct sbx_err *err)
 {
-	if (each_name(r->store_fd, ".", fresh ? remove_entry : scan_run,
+	if (store_each(r->store_fd, ".", fresh ? remove_entry : scan_run,
 	    fresh ? NULL : (void *)r) < 0)
 		return (sbx_err_sys(err, "run store"));
 	return (0);

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """sbxd-recorder, driven as the monitor and the engine do."""
+import errno
+import fcntl
 import os
 import pwd
 import shutil
@@ -128,6 +130,28 @@ class Recorder:
             time.sleep(0.01)
         return False
 
+    def put(self, box, path, data, fd=None, **kw):
+        """KEEP_PUT: (error, reason)"""
+        own = fd is None
+        if own:
+            fd = memfd(data)
+        self.mon.send("KEEP_PUT", 7, [fd], container=box, path=path, **kw)
+        if own:
+            os.close(fd)
+        m = self.mon.recv(timeout=10, want=("KEEP_HAVE",))
+        return m["error"], m["reason"]
+
+    def get(self, box, path, steps=1):
+        """KEEP_GET: (bytes or None, message)"""
+        self.mon.send("KEEP_GET", 7, container=box, path=path, steps=steps)
+        m = self.mon.recv(timeout=10, want=("KEEP_VERSION", "KEEP_NONE"))
+        data = None
+        if m.name == "KEEP_VERSION":
+            data = os.pread(m.fds[0], 6 << 20, 0)
+            m["writable"] = fcntl.fcntl(m.fds[0], fcntl.F_GETFL) & os.O_ACCMODE
+        m.close()
+        return data, m
+
     def kill(self):
         self.proc.send_signal(signal.SIGKILL)
         self.proc.wait()
@@ -149,6 +173,15 @@ class Recorder:
                 os.close(fd)
         shutil.rmtree(self.store, ignore_errors=True)
         return status
+
+
+def memfd(data, seal=True):
+    fd = os.memfd_create("x", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+    os.write(fd, data)
+    if seal:
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE |
+                    fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    return fd
 
 
 def write_all(fd, data):
@@ -490,6 +523,114 @@ def test_hostile_store():
     r.end()
 
 
+BOX, BOX2 = "0123456789ab", "ba9876543210"
+
+
+def test_undo():
+    r = Recorder().start(fresh=1)
+    t.ok(r.get(BOX, "/a")[1].name == "KEEP_NONE" and os.listdir(r.store) == [],
+         "what was never kept is not there")
+    got = [r.put(BOX, "/workspace/a", b"version %d" % i, mode=0o640 + i % 2)
+           for i in range(13)]
+    t.ok(got == [(0, "")] * 13, "versions are kept", got)
+    data, m = r.get(BOX, "/workspace/a")
+    t.ok(data == b"version 12" and m["mode"] == 0o640 and not m["absent"] and
+         m["writable"] == os.O_RDONLY, "the last one, read-only", m)
+    now = time.time_ns()
+    sizes = [int(x.split()[0]) for x in m["versions"]]
+    ages = [now - int(x.split()[1]) for x in m["versions"]]
+    t.ok(sizes == [10, 10, 10] + [9] * 7 and ages == sorted(ages) and
+         0 <= ages[-1] < 60 * 10 ** 9, "ten are kept, newest first", m)
+    t.ok(r.get(BOX, "/workspace/a", 10)[0] == b"version 3" and
+         r.get(BOX, "/workspace/a", 11)[0] is None and
+         r.get(BOX, "/workspace/a", 0)[0] is None, "and no more")
+    r.put(BOX, "/workspace/new", b"", absent=1)
+    r.put(BOX2, "/workspace/a", b"another box's")
+    data, m = r.get(BOX, "/workspace/new")
+    t.ok(data == b"" and m["absent"] and m["versions"][0].startswith("- "),
+         "that there was no file", m)
+    t.ok(r.get(BOX2, "/workspace/a")[0] == b"another box's" and
+         r.get(BOX, "/workspace/A")[0] is None, "by sandbox and path")
+    names = os.listdir(r.store + "/undo")
+    t.ok(len(names) == 12 and not [n for n in names if "work" in n],
+         "names are the recorder's own", names)
+    big = b"x" * (5 << 20)
+    t.ok(r.put(BOX, "/big", big) == (0, "") and
+         r.get(BOX, "/big")[0] == big, "five MiB")
+    got = r.put(BOX, "/big", big + b"y")
+    t.ok(got[0] == errno.EFBIG and "5 MiB" in got[1], "and not a byte more",
+         got)
+    fd = memfd(b"x", seal=False)
+    t.ok(r.put(BOX, "/big", b"", fd=fd)[0] == errno.EINVAL,
+         "nothing that could change meanwhile")
+    os.close(fd)
+    with open("/etc/passwd", "rb") as f:
+        t.ok(r.put(BOX, "/big", b"", fd=f.fileno())[0] == errno.EINVAL,
+             "no file of anybody's")
+    t.ok(r.put(BOX, "/x", b"bytes", absent=1)[0] == errno.EINVAL,
+         "no bytes where there was no file")
+    with open(r.store + "/undo/part", "wb") as f:
+        f.write(b"half")
+    with open(r.store + "/undo/" + names[0] + "x", "wb") as f:
+        f.write(b"not ours")
+    r.kill()
+    r.start()
+    data, m = r.get(BOX, "/workspace/a", 2)
+    t.ok(data == b"version 11" and len(m["versions"]) == 10 and
+         m["mode"] == 0o641 and r.get(BOX, "/workspace/new")[1]["absent"] and
+         len(os.listdir(r.store + "/undo")) == 13,
+         "a restarted recorder has them, and only them", m)
+    r.put(BOX, "/workspace/a", b"after")
+    t.ok(r.get(BOX, "/workspace/a")[0] == b"after" and
+         r.get(BOX, "/workspace/a", 10)[0] == b"version 4", "and goes on")
+    r.mon.send("KEEP_DROP", 0, container=BOX)
+    t.ok(r.get(BOX, "/workspace/a")[1]["versions"] == [] and
+         r.get(BOX2, "/workspace/a")[0] == b"another box's" and
+         len(os.listdir(r.store + "/undo")) == 1,
+         "KEEP_DROP removes those of one sandbox")
+    r.kill()
+    r.start(fresh=1)
+    t.ok(r.get(BOX2, "/workspace/a")[0] is None and
+         os.listdir(r.store) == [], "a fresh start removes all")
+    t.ok(r.end() == 0, "status 0")
+
+
+def test_undo_all():
+    """All together have a limit, too."""
+    r, big = Recorder().start(fresh=1), os.urandom(5 << 20)
+    fd = memfd(big)
+    for i in range(104):
+        r.put(BOX, "/f%d" % i, b"", fd=fd)
+    kept = [i for i in range(104) if r.get(BOX, "/f%d" % i)[0] is not None]
+    disk = sum(os.stat(r.store + "/undo/" + n).st_size
+               for n in os.listdir(r.store + "/undo"))
+    t.ok(kept == list(range(2, 104)) and disk <= 512 << 20,
+         "512 MiB in all, the oldest go first", (kept[:3], disk))
+    os.close(fd)
+    r.end()
+
+
+def test_undo_hostile():
+    for box in ("../../../etc", "0123456789aB", ""):
+        for name in ("KEEP_PUT", "KEEP_GET", "KEEP_DROP"):
+            r = Recorder().start(fresh=1)
+            fds = [memfd(b"x")] if name == "KEEP_PUT" else []
+            r.mon.send(name, 1, fds, container=box,
+                       **({} if name == "KEEP_DROP" else {"path": "/a"}))
+            expect_end(r, "monitor", "%s of %r is a violation" % (name, box))
+    r = Recorder().start(fresh=1)
+    r.put(BOX, "/a", b"x")
+    name = r.store + "/undo/" + os.listdir(r.store + "/undo")[0]
+    os.unlink(name)
+    os.symlink("/etc/passwd", name)
+    t.ok(r.get(BOX, "/a")[0] is None, "a link in its place is not followed")
+    os.symlink("/etc/passwd", r.store + "/undo/part")
+    got = r.put(BOX, "/a", b"y")
+    t.ok(got[0] == errno.ELOOP and "could not be written" in got[1],
+         "nor written through", got)
+    r.end()
+
+
 def test_disk_full():
     """On a tiny tmpfs, in a mount namespace."""
     store = tempfile.mkdtemp(prefix="sbx-recorder-")
@@ -520,6 +661,10 @@ def test_disk_full():
          "what is stored is its begin, the rest is counted", (n, m))
     t.ok(r.ask("RUN_STAT", run_id(0))["known"] == 0,
          "an ended run made room for it")
+    got = r.put(BOX, "/a", b"x" * (200 << 10))
+    t.ok(got[0] == errno.ENOSPC and "disk of the run store is full" in got[1]
+         and os.listdir(r.store + "/undo") == [],
+         "what a file was is not kept then, and nothing stays of it", got)
     o2, e2 = r.open(run_id(10))
     feed(o2, data).join(20)
     r.mon.send("PING", 3)
@@ -554,7 +699,8 @@ def main():
         return 0
     for test in (test_exact, test_cap, test_total, test_killed_past_cap,
                  test_killed, test_flood, test_descriptors, test_bad,
-                 test_hostile_store):
+                 test_hostile_store, test_undo, test_undo_all,
+                 test_undo_hostile):
         try:
             test()
         except Exception as e:  # one failure must not hide the others
