@@ -8,7 +8,7 @@
 
 struct guide_phase {
 	const char *name, *text;
-	const char *tools[8];		/* up to NULL */
+	const char *tools[16];		/* up to NULL */
 	const char *next;		/* the phase after it; NULL: none */
 };
 /* By i from 0, NULL at the end; by name, NULL when there is none. */

@@ -12,6 +12,8 @@ libsbxworker_a_SOURCES = \
 	sbxd/worker/prompts.c sbxd/worker/resources.c \
 	sbxd/worker/guide.h sbxd/worker/tool_guide.c sbxd/worker/tool_copy.c sbxd/worker/tool_exec.c \
 	sbxd/worker/tool_lifecycle.c sbxd/worker/tool_output.c \
+	sbxd/worker/script.c sbxd/worker/script.h \
+	sbxd/worker/tool_python.c \
 	sbxd/worker/tool_snapshot.c
 libsbxworker_a_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
 pkglibexec_PROGRAMS += sbxd-worker

@@ -43,6 +43,7 @@ const struct serve_row serves[] = {
 	{ "get_workflow_guide", tool_get_workflow_guide, NULL },
 	{ "read_output", tool_read_output, NULL },
 	{ "run_container_and_exec", tool_run_container_and_exec, NULL },
+	{ "run_python", tool_run_python, NULL },
 	{ "sandbox_attach", tool_sandbox_attach, NULL },
 	{ "sandbox_drop_snapshot", tool_sandbox_drop_snapshot, NULL },
 	{ "sandbox_exec", tool_sandbox_exec, NULL },

@@ -24,9 +24,10 @@ static const struct guide_phase phases[] = {
 	    "Read before you change. Look around with sandbox_exec (ls, rg, "
 	    "sed -n, git log); results show the part that matters and the "
 	    "whole output stays under run_id: page it with read_output, "
-	    "never run the command again for it. Run the tests once as they "
+	    "never run the command again for it. What a shell would garble "
+	    "goes through run_python. Run the tests once as they "
 	    "are, so that you know what failed before you came.",
-	    { "sandbox_exec", "read_output" }, "edit" },
+	    { "sandbox_exec", "run_python", "read_output" }, "edit" },
 	{ "edit",
 	    "Keep a state to go back to with sandbox_snapshot, then change "
 	    "files with commands in sandbox_exec. To try several ways, make "

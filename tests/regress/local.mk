@@ -98,6 +98,10 @@ EXTRA_DIST += tests/regress/test_snapshot_engine.py \
 TESTS += tests/regress/test_detect.py
 EXTRA_DIST += tests/regress/test_detect.py
 
+# searches, what changed, packages, code
+TESTS += tests/regress/test_python.py
+EXTRA_DIST += tests/regress/test_python.py
+
 # contrib/images
 TESTS += tests/regress/test_images_build.sh
 EXTRA_DIST += tests/regress/test_images_build.sh contrib/images contrib/lib.sh

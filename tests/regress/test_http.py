@@ -363,6 +363,7 @@ def test_principals(d):
         "read_output": {"run_id": rid},
         "copy_file": {"container_id": cid, "local_src_file": "x"},
         "copy_project": {"container_id": cid},
+        "run_python": {"container_id": cid, "code": "1"},
         "sandbox_snapshot": {"container_id": cid},
         "sandbox_fork": {"container_id": cid},
         "sandbox_drop_snapshot": {"snapshot": "hers"},
