@@ -22,6 +22,12 @@
 #define DIR_NAME "undo"
 #define NAME_FORMAT DIR_NAME "/%s.%s.%016" PRIx64 ".%04o.%c"
 #define NAME_BYTES 128
+/* Where its parts are, behind the directory. */
+#define AT_KEY (SBX_CONTAINER_HEX + 1)
+#define AT_NUMBER (AT_KEY + SBX_SHA256_HEX + 1)
+#define AT_MODE (AT_NUMBER + 17)
+#define AT_KIND (AT_MODE + 5)
+#define VERSION_CHARS (AT_KIND + 1)
 #define PART DIR_NAME "/part"	/* what is being written */
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
 
@@ -47,13 +53,25 @@ make_key(const char *container, const char *path, char *ret_key)
 	sbx_sha256_end(&s, ret_key);
 }
 
+/* n digits of base 8 or 16; what is none counts as 0. */
+static uint64_t
+digits(const char *s, size_t n, unsigned base)
+{
+	static const char all[] = "0123456789abcdef";
+	const char *d;
+	uint64_t v = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		d = memchr(all, s[i], base);
+		v = v * base + (d != NULL ? (uint64_t)(d - all) : 0);
+	}
+	return (v);
+}
+
 static struct version_bucket *
 bucket(struct recorder *r, const char *key)
 {
-	char start[9];
-
-	(void)snprintf(start, sizeof(start), "%.8s", key);
-	return (&r->undo_buckets[strtoul(start, NULL, 16) % UNDO_BUCKETS]);
+	return (&r->undo_buckets[digits(key, 8, 16) % UNDO_BUCKETS]);
 }
 
 static void
@@ -297,20 +315,23 @@ struct taking {
 	size_t n;
 };
 
+/* Names that the recorder would not give are refused. */
 static bool
 version_parse(const char *name, struct version *v)
 {
-	char kind, again[NAME_BYTES];
+	char again[NAME_BYTES];
 
-	if (sscanf(name, "%12[0-9a-f].%64[0-9a-f].%16" SCNx64 ".%4o.%c",
-	    v->container, v->key, &v->number, &v->mode, &kind) != 5 ||
-	    !sbx_is_hex(v->container, SBX_CONTAINER_HEX) ||
-	    !sbx_is_hex(v->key, SBX_SHA256_HEX))
+	if (strlen(name) != VERSION_CHARS)
 		return (false);
-	v->absent = kind == 'a';
-	/* exactly as it would be named */
+	memcpy(v->container, name, SBX_CONTAINER_HEX);
+	memcpy(v->key, name + AT_KEY, SBX_SHA256_HEX);
+	v->number = digits(name + AT_NUMBER, 16, 16);
+	v->mode = (uint32_t)digits(name + AT_MODE, 4, 8);
+	v->absent = name[AT_KIND] == 'a';
 	version_name(v, again);
-	return (strcmp(again + sizeof(DIR_NAME), name) == 0);
+	return (sbx_is_hex(v->container, SBX_CONTAINER_HEX) &&
+	    sbx_is_hex(v->key, SBX_SHA256_HEX) &&
+	    strcmp(again + sizeof(DIR_NAME), name) == 0);
 }
 
 static void
