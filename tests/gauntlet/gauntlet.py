@@ -11,6 +11,7 @@ import time
 import framing  # noqa: F401
 import git
 import hello
+import inside
 import names
 import technique
 import tls  # noqa: F401
@@ -107,11 +108,13 @@ CONTROLS = {
     "gitread": within("git.test", b"/" + TOKEN +
                       b"/r.git/info/refs?service=git-upload-pack"),
     "push": push_granted,
+    "inside": inside.through,
     "api": within("api.github.com", b"/repos/o/r/pulls?x=" + TOKEN),
 }
 WAIT = float(os.environ.get("SBX_RECORD_WAIT", "1"))
 NEEDS = {"inner": "has_inner", "registry": "has_inner", "github": "has_inner",
-         "gitread": "has_inner", "api": "has_inner", "push": "has_grants"}
+         "gitread": "has_inner", "api": "has_inner", "push": "has_grants",
+         "inside": "has_whole"}
 
 
 def token(n):

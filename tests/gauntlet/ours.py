@@ -1,17 +1,51 @@
 """sbx-proxy as a target: the real program among parts in python."""
 import os
+import socket
 import ssl
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "..", "lib"))
+import box  # noqa: E402
 import egress  # noqa: E402
+import ipc  # noqa: E402
+
+
+class Whole(egress.Sandbox):
+    """A sandbox that an engine has built, with the socket that it hands on."""
+
+    def __init__(self, proxy):
+        self.proxy, self.container = proxy, "%012x" % os.getpid()
+        self.principal, self.error, self.reason = "", None, ""
+        self.trust, self.dir = {}, os.path.join(proxy.dir, self.container)
+        os.makedirs(self.dir, exist_ok=True)
+        self.ns = None
+        self.scratch = box.make_scratch(USERS[0][0])
+        self.engine = box.Engine(self.scratch[1], USERS[0][0])
+        self.engine.introduce("recorder").introduce("proxy")
+        m = self.engine.create(self.container)
+        if m.name != "SANDBOX_READY":
+            raise RuntimeError("no sandbox: %r" % m)
+        m = self.engine.proxy.recv(5, "PROXY_LISTENER")
+        self.listener = socket.socket(fileno=m.fds[0])
+        self.engine.proxy.send("PROXY_LISTENER_STATE", 0,
+                               container=self.container, error=0, reason="")
+
+    def close(self):
+        self.listener.close()
+        self.engine.close()
+        box.remove(self.scratch[0])
+
+
+USERS = box.users()
 
 
 class Ours:
     name = "sbx"
     has_records = has_grants = has_inner = True
+    has_whole = bool(USERS)
+    whole = None
 
     def __init__(self, world, entries, out_bytes=1 << 20):
         self.world = world
@@ -42,6 +76,22 @@ class Ours:
     def trust(self, s):
         return ssl.create_default_context(
             cadata=s.trust["bundle"].decode("ascii"))
+
+    def inside(self, program, *args):
+        """What a program in python prints, in a sandbox as it is."""
+        if self.whole is None:
+            self.whole = Whole(self.p)
+            self.p.sandboxes.append(self.whole)
+            self.p.hand_in(self.whole)
+            n = self.p.ask_open(self.whole.container)
+            if not self.p.wait(lambda: self.p.opened.get(n), 15):
+                raise RuntimeError("PROXY_OPENED did not come")
+        try:
+            r = self.whole.engine.run(self.whole.container, [
+                "python3", "-I", "-c", program, *args])
+        except (ipc.Timeout, ipc.Closed) as e:
+            return repr(e)
+        return r.out.decode("utf-8", "replace").strip() or repr(r)
 
     # --- grants ------------------------------------------------------------------
 

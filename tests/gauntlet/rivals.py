@@ -26,7 +26,7 @@ def find(*names):
 
 class Rival:
     has_records = has_grants = False
-    has_inner = False
+    has_inner = has_whole = False
 
     def __init__(self, world):
         self.world, self.ctx = world, None

@@ -407,9 +407,34 @@ class World:
         socks += self._listen(socket.AF_INET, "0.0.0.0", ports)
         socks += self._listen(socket.AF_INET6, "::", ports)
         Server(self, socks).start()
+        with Inside(self.internet):
+            self._sink("0.0.0.0", socket.AF_INET)
+            self._sink("::", socket.AF_INET6)
+        self._sink(HOST, socket.AF_INET)
+        self._sink(HOST6, socket.AF_INET6)
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         s.bind(("127.0.0.1", 53))
         Dns(self, s).start()
+
+    def _sink(self, address, family):
+        """Datagrams have no business anywhere."""
+        for port in (53, 67, 443, 5353):
+            s = socket.socket(family, socket.SOCK_DGRAM)
+            if family == socket.AF_INET6:
+                s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            s.bind((address, port))
+            threading.Thread(target=self._swallow, args=(s, port),
+                             daemon=True).start()
+
+    def _swallow(self, s, port):
+        while True:
+            try:
+                data, _ = s.recvfrom(1 << 16)
+            except OSError:
+                return
+            a = Arrival(("udp", port))
+            a.data = data
+            self.arrived.append(a)
 
     def mark(self):
         """From now on."""
