@@ -250,6 +250,11 @@ static const struct sbx_privs_call calls_courier[] = {
 	{ NULL }
 };
 
+static const struct sbx_privs_call calls_judge[] = {
+	{ "sysinfo", "qsort(3) asks how much memory there is" },
+	{ NULL }
+};
+
 static const struct sbx_privs_call calls_docker[] = {
 	{ "connect", "the engine's socket; Landlock denies TCP" },
 	{ "readv", NULL },
@@ -432,7 +437,7 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 	[SBX_PROC_JUDGE] = {
 		.why = "computes ids and verdicts over one proposed push",
 		.user = "sbxd", .flags = CAGED | SBX_ROW_DIES,
-		.calls = { calls_memfd, calls_base },
+		.calls = { calls_judge, calls_memfd, calls_base },
 		.nofile = NOFILE_SUITE, .nproc = 0, .data = DATA_WORKER,
 	},
 	[SBX_PROC_ENGINE_DOCKER] = {

@@ -110,6 +110,11 @@ enum sbx_run_phase {
 /* What started a run on a terminal; no tool of a client has a blank in its
  * name.  Such a run has no stored output. */
 #define SBX_TOOL_SHELL "sbx shell"
+enum sbx_gate_phase {
+	SBX_GATE_MAKING,	/* its sandbox is being made */
+	SBX_GATE_FILES,		/* the files are crossing */
+	SBX_GATE_TESTS, SBX_GATE_ENDED, SBX_GATE_MAX
+};
 enum sbx_copy_mode {
 	SBX_COPY_NAMES,	/* every name, empty files; .gitignore and .git/index
 			 * with their content: for git in a throwaway sandbox */
@@ -124,7 +129,7 @@ enum sbx_copy_mode {
 /* who has a control channel to the monitor */
 #define P_DAEMONS (P(STARTER) | P(ENGINE) | P(RECORDER) | P(JOURNALD) | \
     P(BROKER) | P(PROXY) | P(ZYGOTE) | P(FRONT))
-#define P_CHILDREN (P_DAEMONS | P(WORKER) | P(COPYIN))
+#define P_CHILDREN (P_DAEMONS | P(WORKER) | P(COPYIN) | P(JUDGE))
 
 /* A decoded F_STRS: `count` NUL-terminated strings, one after the other. */
 struct sbx_strs {

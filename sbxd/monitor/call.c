@@ -162,6 +162,7 @@ call_end(struct monitor *m, struct call *c, bool undo)
 	sandbox_call_ended(m, c, undo);
 	snapshot_call_ended(m, c);
 	deps_call_ended(m, c, undo);
+	gate_call_ended(m, c, undo);
 	sbx_close(&c->args_fd);
 	free(c->inputs);
 	memset(c, 0, sizeof(*c));

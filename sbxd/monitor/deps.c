@@ -354,6 +354,7 @@ deps_run_ended(struct monitor *m, struct sandbox *sb)
 	else {
 		memcpy(d->snapshot, s->id, sizeof(d->snapshot));
 		memcpy(s->why_image, d->why, sizeof(s->why_image));
+		memcpy(s->layer, s->id, sizeof(s->layer));
 		sb->asked_stop = true;
 	}
 }

@@ -12,19 +12,6 @@
 
 #define ASK_S 44
 
-/* The sandbox that this worker names, if it may; else it was refused. */
-static struct sandbox *
-own(struct monitor *m, struct worker *w, const char *id)
-{
-	struct sandbox *sb = policy_sandbox(m, w->who, id);
-
-	if (sb == NULL)
-		reap_refuse(w, id);
-	else if (sandbox_barred(w, sb))
-		sb = NULL;
-	return (sb);
-}
-
 /* From now on its answer is that process's, through then(). */
 static void
 wait_for(struct monitor *m, struct worker *w, enum sbx_proc back,
@@ -69,7 +56,7 @@ void
 file_ask(struct monitor *m, struct worker *w, const struct sbx_file_ask *q,
     const int fds[2])
 {
-	struct sandbox *sb = own(m, w, q->container);
+	struct sandbox *sb = sandbox_own(m, w, q->container);
 	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
 	const struct sbx_engine_file msg = { .container = q->container,
 		.op = q->op, .path = q->path, .pattern = q->pattern,
@@ -112,7 +99,7 @@ void
 undo_keep(struct monitor *m, struct worker *w, const struct sbx_undo_keep *q,
     const int *fd)
 {
-	struct sandbox *sb = own(m, w, q->container);
+	struct sandbox *sb = sandbox_own(m, w, q->container);
 	struct sbx_peer *rec = component_peer(m, SBX_PROC_RECORDER);
 
 	if (sb == NULL)
@@ -155,7 +142,7 @@ undo_found(struct monitor *m, struct worker *w, struct sbx_in *in,
 void
 undo_find(struct monitor *m, struct worker *w, const struct sbx_undo_find *q)
 {
-	struct sandbox *sb = own(m, w, q->container);
+	struct sandbox *sb = sandbox_own(m, w, q->container);
 	struct sbx_peer *rec = component_peer(m, SBX_PROC_RECORDER);
 
 	if (sb == NULL)

@@ -90,7 +90,8 @@ on_engine_work_found(struct sbx_peer *p, struct sbx_in *in)
 static int
 on_engine_unpacked(struct sbx_peer *p, struct sbx_in *in)
 {
-	copy_unpacked(of(p), &in->m.engine_unpacked, in->hdr.id);
+	if (!gate_unpacked(of(p), &in->m.engine_unpacked, in->hdr.id))
+		copy_unpacked(of(p), &in->m.engine_unpacked, in->hdr.id);
 	return (0);
 }
 
@@ -101,8 +102,10 @@ on_engine_filed(struct sbx_peer *p, struct sbx_in *in)
 	struct monitor *m = of(p);
 	struct worker *w = ask_of_id(m, SBX_PROC_ENGINE, in->hdr.id);
 
-	if (w == NULL)
+	if (w == NULL) {
+		(void)gate_packed(m, &in->m.engine_filed, in->hdr.id);
 		return (0);
+	}
 	if (w->ask.type != SBX_MSG_FILE_ASK)
 		return (SBX_E_STATE);
 	w->ask.back_id = 0;

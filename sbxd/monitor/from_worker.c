@@ -278,6 +278,31 @@ on_file_ask(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: own sandbox; what is run there and what it ends with is not the
+ * worker's to say. */
+static int
+on_gate_start(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	if (rate_ok(w))
+		gate_start(w->m, w, &in->m.gate_start,
+		    sbx_steal_fd(&in->fds[0]));
+	return (0);
+}
+
+/* Safe: own ones only. */
+static int
+on_gate_wait(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	gate_wait(w->m, w, &in->m.gate_wait);
+	return (0);
+}
+
 /* Safe: of own sandboxes, and counted. */
 static int
 on_undo_keep(struct sbx_peer *p, struct sbx_in *in)
@@ -392,6 +417,8 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_RUN_LIST] = { BUSY, 0, on_run_list },
 	[SBX_MSG_COPY_IN] = { BUSY, 0, on_copy_in },
 	[SBX_MSG_FILE_ASK] = { BUSY, 0, on_file_ask },
+	[SBX_MSG_GATE_START] = { BUSY, 0, on_gate_start },
+	[SBX_MSG_GATE_WAIT] = { BUSY, 0, on_gate_wait },
 	[SBX_MSG_UNDO_KEEP] = { BUSY, 0, on_undo_keep },
 	[SBX_MSG_UNDO_FIND] = { BUSY, 0, on_undo_find },
 	[SBX_MSG_SB_SNAPSHOT] = { BUSY, 0, on_sb_snapshot },

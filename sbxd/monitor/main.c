@@ -38,7 +38,7 @@ static const struct sbx_dispatch_table *const tables[] = {
 	&monitor_from_starter, &monitor_from_engine, &monitor_from_recorder,
 	&monitor_from_journald, &monitor_from_broker, &monitor_from_proxy,
 	&monitor_from_zygote, &monitor_from_front, &monitor_from_worker,
-	&monitor_from_copyin, &monitor_from_cli, NULL };
+	&monitor_from_copyin, &monitor_from_judge, &monitor_from_cli, NULL };
 
 /* As sbx_privs_early() for the children, but keeping the client's stdio. */
 static void

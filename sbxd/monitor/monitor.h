@@ -214,6 +214,7 @@ struct snapshot {
 	uint64_t files, bytes, began_wall_ns;
 	struct limits limits;		/* of that sandbox */
 	char digest[96];		/* of its image */
+	char layer[SBX_CONTAINER_HEX + 1];	/* as of a sandbox */
 	struct baseline baselines[MAX_BASELINES];
 };
 TAILQ_HEAD(snapshot_list, snapshot);
@@ -238,6 +239,48 @@ struct deps {
 };
 TAILQ_HEAD(deps_list, deps);
 #define DEPS_WAIT_S 38			/* then a call is told to ask again */
+
+/* A fresh verification; ended ones are kept until there is no room. */
+struct gate {
+	bool used;
+	struct monitor *m;
+	char id[SBX_RUN_HEX + 1];
+	struct principal *who;
+	struct call *maker;		/* while that call waits */
+	enum sbx_gate_phase phase;
+	char work[SBX_CONTAINER_HEX + 1];	/* whose files */
+	char fresh[SBX_CONTAINER_HEX + 1];	/* "": none (any more) */
+	char image[256], digest[96], layer[96];
+	char layer_snap[SBX_CONTAINER_HEX + 1];
+	char *dir;			/* owned; of the files, in the work one */
+	int list_fd;			/* owned: their names */
+	uint64_t timeout_ms;		/* of each run */
+	struct sbx_peer *judge;		/* owned; NULL when ended */
+	uint32_t pack_id, unpack_id;	/* of our requests */
+	uint32_t read_id;		/* of RUN_READ, until its verdict */
+	bool packed, unpacked, treed;
+	char held[256];			/* why it will fail, if nobody knows
+					 * better */
+	char sha1[41], sha256[65];	/* the tree */
+	uint32_t files;
+	uint64_t bytes;
+	uint32_t todo;			/* rows of sbx_fresh to run */
+	unsigned row;			/* the one that runs */
+	char run[SBX_RUN_HEX + 1], ran[64];
+	struct sbx_buf results;		/* owned: GATE_STATE.results */
+	uint32_t nresults;
+	bool red, passed;
+	char reason[256];		/* why there is no verdict */
+	uint64_t began_ns, ended_ns, by_ns;
+};
+#define MAX_GATES 16
+/* These tests ran green on that tree in a fresh sandbox. */
+struct pass {
+	const struct principal *who;	/* NULL: unused */
+	char sha1[41], sha256[65], image[256], layer[96], ran[64];
+	uint64_t when_wall_ns;
+};
+#define MAX_PASSES 256			/* the oldest go first */
 
 /* Of SANDBOX_READY, kept; strings owned. */
 struct made {
@@ -264,6 +307,7 @@ struct sandbox {
 	struct made *made;		/* owned: while that is being opened */
 	uint32_t fork_worker, fork_ask;	/* while others are made with it */
 	char snapshot[SBX_CONTAINER_HEX + 1];	/* to begin from, "": none */
+	char layer[SBX_CONTAINER_HEX + 1];	/* a deps.snapshot below it */
 	uint64_t kept_wall_ns;		/* a snapshot has all of then; 0: none */
 	char kept_by[SBX_CONTAINER_HEX + 1];	/* that one, "": a hidden one */
 	unsigned live_runs;
@@ -436,6 +480,9 @@ struct monitor {
 	struct sandbox_list sandboxes;
 	struct snapshot_list snapshots;
 	struct deps_list deps;
+	struct gate gates[MAX_GATES];
+	struct pass passes[MAX_PASSES];
+	unsigned next_pass;
 	unsigned nsandboxes, nruns;
 	struct run_list runs;
 	struct run_chain chains[RUN_CHAINS];
@@ -455,7 +502,7 @@ struct monitor {
 extern const struct sbx_dispatch_table monitor_from_starter,
     monitor_from_engine, monitor_from_recorder, monitor_from_journald,
     monitor_from_broker, monitor_from_proxy, monitor_from_zygote,
-    monitor_from_front, monitor_from_worker, monitor_from_copyin,
+    monitor_from_front, monitor_from_worker, monitor_from_copyin, monitor_from_judge,
     monitor_from_cli;
 
 /* --- tick.c: deadlines --------------------------------------------------- */
@@ -640,6 +687,9 @@ void sandbox_free(struct monitor *m, struct sandbox *sb);
 bool sandbox_name_taken(struct monitor *m, const struct principal *who,
     const char *name);
 /* true: it is not READY, and w's ask was refused for that. */
+/* The worker's principal's, ready; NULL: the ask was refused. */
+struct sandbox *sandbox_own(struct monitor *m, struct worker *w,
+    const char *id);
 bool sandbox_barred(struct worker *w, const struct sandbox *sb);
 
 /* --- snapshot.c ---------------------------------------------------------- */
@@ -858,6 +908,30 @@ void detect_image_found(struct monitor *m, const struct sbx_image_found *q,
 void detect_exited(struct monitor *m, uint32_t instance);
 void detect_worker_gone(struct monitor *m, uint32_t worker_id);
 void detect_tick(struct monitor *m, uint64_t now_ns);
+
+/* --- gate.c ------------------------------------------------------------------ */
+/* list_fd: consumed.  Each answers the worker's ask, soon or later. */
+void gate_start(struct monitor *m, struct worker *w,
+    const struct sbx_gate_start *q, int list_fd);
+void gate_wait(struct monitor *m, struct worker *w,
+    const struct sbx_gate_wait *q);
+void gate_wait_over(struct monitor *m, struct worker *w);
+/* Each false: it was not for one of these. */
+bool gate_sandbox_ready(struct monitor *m, struct sandbox *sb);
+bool gate_run_ended(struct monitor *m, struct sandbox *sb);
+bool gate_read(struct monitor *m, struct sbx_in *in);
+bool gate_packed(struct monitor *m, const struct sbx_engine_filed *q,
+    uint32_t id);
+bool gate_unpacked(struct monitor *m, const struct sbx_engine_unpacked *q,
+    uint32_t id);
+void gate_sandbox_gone(struct monitor *m, struct sandbox *sb);
+struct gate *gate_of_peer(struct monitor *m, const struct sbx_peer *p);
+/* 0, or an sbx_error: the judge broke the protocol. */
+int gate_treed(struct gate *g, const struct sbx_judge_treed *q);
+int gate_verdict(struct gate *g, const struct sbx_judge_verdict *v);
+void gate_call_ended(struct monitor *m, const struct call *c, bool undo);
+void gate_drop_principal(struct monitor *m, const struct principal *p);
+void gate_tick(struct monitor *m, uint64_t now_ns);
 
 /* --- file.c ------------------------------------------------------------------ */
 /* Each answers the worker's ask, soon or later.  fds: borrowed. */

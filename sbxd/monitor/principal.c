@@ -18,6 +18,7 @@
 static void
 principal_free(struct monitor *m, struct principal *p)
 {
+	gate_drop_principal(m, p);
 	deps_drop_principal(m, p);
 	snapshot_drop_principal(m, p);
 	run_drop_principal(m, p);

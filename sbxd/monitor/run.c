@@ -158,19 +158,6 @@ journal_exec_start(struct monitor *m, const struct run *r,
 	    timeout, NULL);
 }
 
-/* The sandbox of that id if it is this worker's principal's, and alive. */
-static struct sandbox *
-exec_sandbox(struct monitor *m, struct worker *w, const char *id)
-{
-	struct sandbox *sb = policy_sandbox(m, w->who, id);
-
-	if (sb == NULL)
-		reap_refuse(w, id);
-	else if (sandbox_barred(w, sb))
-		sb = NULL;
-	return (sb);
-}
-
 /*
  * Safe for a hostile worker: the sandbox must be its principal's, argv and env
  * are only data for a program inside, and stdin is a descriptor that the worker
@@ -180,7 +167,7 @@ void
 run_exec(struct monitor *m, struct worker *w, const struct sbx_exec_start *e,
     int stdin_fd)
 {
-	struct sandbox *sb = exec_sandbox(m, w, e->container);
+	struct sandbox *sb = sandbox_own(m, w, e->container);
 	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
 	struct sbx_buf SBX_CLEANUP_BUF env = { 0 };
 	struct sbx_engine_exec msg;

@@ -33,8 +33,10 @@ sandbox_free(struct monitor *m, struct sandbox *sb)
 {
 	size_t i;
 
-	if (sb->hidden)
+	if (sb->hidden) {
+		gate_sandbox_gone(m, sb);
 		deps_sandbox_gone(m, sb);
+	}
 	for (i = 0; i < MAX_BASELINES; i++)
 		free(sb->baselines[i].dest);
 	TAILQ_REMOVE(&m->sandboxes, sb, link);
@@ -93,6 +95,18 @@ sandbox_barred(struct worker *w, const struct sandbox *sb)
 		ask_refuse(w, "sandbox_gone", "Call sandbox_initialize for a "
 		    "new one.", "sandbox %s is being stopped", sb->id);
 	return (true);
+}
+
+struct sandbox *
+sandbox_own(struct monitor *m, struct worker *w, const char *id)
+{
+	struct sandbox *sb = policy_sandbox(m, w->who, id);
+
+	if (sb == NULL)
+		reap_refuse(w, id);
+	else if (sandbox_barred(w, sb))
+		sb = NULL;
+	return (sb);
 }
 
 /* --- create -------------------------------------------------------------- */
@@ -276,7 +290,8 @@ sandbox_made(struct monitor *m, struct sandbox *sb,
 
 	sb->state = SBX_SANDBOX_READY;
 	if (sb->hidden && !sb->doomed) {
-		deps_sandbox_ready(m, sb);
+		if (!gate_sandbox_ready(m, sb))
+			deps_sandbox_ready(m, sb);
 		return;
 	}
 	if (!sb->doomed && (w = fork_worker(m, sb)) != NULL) {
@@ -495,7 +510,8 @@ sandbox_run_ended(struct monitor *m, struct sandbox *sb)
 	sb->live_runs--;
 	sb->used_ns = sbx_mono_ns();
 	if (sb->hidden) {
-		deps_run_ended(m, sb);
+		if (!gate_run_ended(m, sb))
+			deps_run_ended(m, sb);
 		return;
 	}
 	if (sb->throwaway && sb->maker == NULL && sb->live_runs == 0)

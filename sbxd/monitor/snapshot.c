@@ -135,6 +135,7 @@ snapshot_give(const struct snapshot *s, struct sandbox *sb)
 	baselines_copy(sb->baselines, s->baselines);
 	(void)sbx_strlcpy(sb->image, s->image, sizeof(sb->image));
 	memcpy(sb->digest, s->digest, sizeof(sb->digest));
+	memcpy(sb->layer, s->layer, sizeof(sb->layer));
 	sb->kept_wall_ns = sbx_wall_ns();
 	(void)sbx_strlcpy(sb->kept_by, s->hidden ? "" : s->id,
 	    sizeof(sb->kept_by));
@@ -233,6 +234,7 @@ snapshot_begin(struct monitor *m, struct sandbox *sb, bool hidden, bool end,
 	(void)sbx_strlcpy(s->container, sb->id, sizeof(s->container));
 	(void)sbx_strlcpy(s->image, sb->image, sizeof(s->image));
 	memcpy(s->digest, sb->digest, sizeof(s->digest));
+	memcpy(s->layer, sb->layer, sizeof(s->layer));
 	(void)snprintf(s->name, sizeof(s->name), "snap-%s", s->id);
 	baselines_copy(s->baselines, sb->baselines);
 	*ret_id = ++m->next_id;

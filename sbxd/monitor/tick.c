@@ -36,6 +36,7 @@ on_tick(evutil_socket_t fd, short what, void *arg)
 	watch_tick(m, now);
 	copy_tick(m, now);
 	detect_tick(m, now);
+	gate_tick(m, now);
 	ctl_tick(m, now);
 	grant_tick(m, now);
 }

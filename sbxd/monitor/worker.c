@@ -17,7 +17,7 @@
 
 static void worker_ended(struct sbx_peer *p, int error);
 
-/* EXEC_WAIT has a time of its own, shorter than its deadline. */
+/* EXEC_WAIT and GATE_WAIT have a time of its own, shorter than its deadline. */
 static void
 on_wait_over(evutil_socket_t fd, short what, void *arg)
 {
@@ -25,7 +25,10 @@ on_wait_over(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	run_wait_over(w->m, w);
+	if (w->ask.type == SBX_MSG_GATE_WAIT)
+		gate_wait_over(w->m, w);
+	else
+		run_wait_over(w->m, w);
 }
 
 /*

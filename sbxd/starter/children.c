@@ -28,6 +28,7 @@ static const char *const programs[SBX_PROC_MAX] = {
 	[SBX_PROC_ZYGOTE] = "sbxd-worker",
 	[SBX_PROC_FRONT] = "sbxd-front",
 	[SBX_PROC_COPYIN] = "sbxd-copyin",
+	[SBX_PROC_JUDGE] = "sbxd-judge",
 };
 
 static struct starter_child *
@@ -104,7 +105,7 @@ replace_older(struct starter *s, uint32_t proc)
 	struct starter_child *c;
 	size_t i;
 
-	if (proc == SBX_PROC_COPYIN)
+	if (proc == SBX_PROC_COPYIN || proc == SBX_PROC_JUDGE)
 		return (0);
 	for (;;) {
 		for (i = 0, c = NULL; i < s->nchildren && c == NULL; i++)

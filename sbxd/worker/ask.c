@@ -25,7 +25,7 @@ static const uint16_t from_monitor[] = { SBX_MSG_WORK_CALL,
 	SBX_MSG_SB_RESTORED, SBX_MSG_SNAP_ITEM, SBX_MSG_SNAP_REMOVED,
 	SBX_MSG_DEPS_READY, SBX_MSG_SB_REAPED, SBX_MSG_RUN_RECORDS,
 	SBX_MSG_FILE_DONE, SBX_MSG_UNDO_KEPT, SBX_MSG_UNDO_VERSION,
-	SBX_MSG_UNDO_NONE, 0 };
+	SBX_MSG_UNDO_NONE, SBX_MSG_GATE_STATE, 0 };
 const struct sbx_accepts worker_from_monitor = { SBX_PROC_WORKER,
 	SBX_PROC_MONITOR, from_monitor };
 
@@ -734,6 +734,50 @@ undo_find(struct ask *a, const struct sbx_undo_find *m,
 		.mode = v->mode, .versions = v->versions,
 		.fd = sbx_steal_fd(&a->chan.in->fds[0]) };
 	return (0);
+}
+
+static int
+take_gate(struct ask *a, struct ask_gate *ret_gate)
+{
+	const struct sbx_gate_state *s = &a->chan.in->m.gate_state;
+
+	if (s->phase >= SBX_GATE_MAX || COPY(ret_gate->id, s->gate) != 0 ||
+	    COPY(ret_gate->container, s->container) != 0 ||
+	    COPY(ret_gate->reason, s->reason) != 0 ||
+	    COPY(ret_gate->sha1, s->sha1) != 0 ||
+	    COPY(ret_gate->sha256, s->sha256) != 0 ||
+	    COPY(ret_gate->image, s->image) != 0 ||
+	    COPY(ret_gate->digest, s->digest) != 0 ||
+	    COPY(ret_gate->layer, s->layer) != 0)
+		return (broken(a, SBX_E_DECODE));
+	ret_gate->phase = s->phase;
+	ret_gate->files = s->files;
+	ret_gate->bytes = s->bytes;
+	ret_gate->passed = s->passed != 0;
+	ret_gate->results = s->results;
+	ret_gate->elapsed_ms = s->elapsed_ms;
+	return (0);
+}
+
+int
+gate_start(struct ask *a, const struct sbx_gate_start *m, int list_fd,
+    struct ask_gate *ret_gate)
+{
+	int error = call(a, SBX_MSG_GATE_START, m, &list_fd, ASK_CREATE_MS,
+	    SBX_MSG_GATE_STATE);
+
+	return (error == 0 ? take_gate(a, ret_gate) : error);
+}
+
+int
+gate_wait(struct ask *a, const char *gate, uint32_t wait_ms,
+    struct ask_gate *ret_gate)
+{
+	const struct sbx_gate_wait m = { .gate = gate, .wait_ms = wait_ms };
+	int error = call(a, SBX_MSG_GATE_WAIT, &m, NULL, (int)wait_ms +
+	    ASK_MS, SBX_MSG_GATE_STATE);
+
+	return (error == 0 ? take_gate(a, ret_gate) : error);
 }
 
 int

@@ -126,6 +126,19 @@ struct ask_undo {
 	struct sbx_strs versions;	/* borrowed until the next question */
 };
 
+/* A fresh verification as the monitor knows it. */
+struct ask_gate {
+	char id[17], container[17], reason[256], sha1[41], sha256[65];
+	char image[256], digest[96], layer[96];
+	uint8_t phase;		/* enum sbx_gate_phase */
+	bool passed;
+	uint32_t files;
+	uint64_t bytes, elapsed_ms;
+	/* RUNNER VERDICT RUN TOTAL PASSED FAILED ERRORS SKIPPED REASON each;
+	 * borrowed until the next question */
+	struct sbx_strs results;
+};
+
 /* Owns fd from now on. */
 void ask_init(struct ask *a, int fd);
 void ask_clear(struct ask *a);
@@ -193,6 +206,12 @@ int undo_keep(struct ask *a, const struct sbx_undo_keep *m, int fd,
     struct ask_filed *ret_filed);
 int undo_find(struct ask *a, const struct sbx_undo_find *m,
     struct ask_undo *ret_undo);
+
+/* list_fd: borrowed, sealed. */
+int gate_start(struct ask *a, const struct sbx_gate_start *m, int list_fd,
+    struct ask_gate *ret_gate);
+int gate_wait(struct ask *a, const char *gate, uint32_t wait_ms,
+    struct ask_gate *ret_gate);
 
 /* Not a request: nothing comes back. */
 int work_progress(struct ask *a, uint64_t done, uint64_t total,

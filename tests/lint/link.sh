@@ -14,6 +14,7 @@ declare -A may=(
 	[sbxd-front]="seccomp cap event_core event_extra json-c"
 	[sbxd-image]="seccomp cap archive crypto json-c"
 	[sbxd-copyin]="seccomp cap archive"
+	[sbxd-judge]="seccomp cap crypto"
 	[sbx-init]=""
 	[sbx-privs]="seccomp cap"
 	[sbx]="seccomp cap json-c crypto"

@@ -1,0 +1,665 @@
+#include "sbxd/monitor/monitor.h"
+
+#include "common/base/fresh.h"
+#include "common/proto/filework.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * Fresh verifications.  The files of a work sandbox go through sbxd-judge,
+ * which says what tree they are, to a sandbox that nobody can name and in which
+ * nothing ran before, of the same image and dependency layer.  The tests that
+ * the tree asks for run there; what they reported goes to the judge.  The pass
+ * of a tree is stored here, and opens a gate later: so no worker has a hand in
+ * any of it after the names of the files.
+ */
+
+#define FILES_NS (150 * S_NS)		/* for all of them to cross */
+#define READ_NS (30 * S_NS)		/* for a report and its verdict */
+#define WAIT_MAX_MS (3600u * 1000)
+#define ASK_S 15
+#define RUNNING_MAX 4			/* at once, one principal: */
+#define RUNNING_MAX_OWN 2
+#define RESULT_FIELDS 9
+
+static struct gate *
+gate_of(struct monitor *m, const struct sandbox *sb)
+{
+	for (size_t i = 0; i < MAX_GATES; i++)
+		if (m->gates[i].used && strcmp(m->gates[i].fresh, sb->id) == 0)
+			return (&m->gates[i]);
+	return (NULL);
+}
+
+static void
+state_send(struct worker *w, const struct gate *g)
+{
+	const struct sbx_gate_state s = { .gate = g->id,
+		.container = g->work, .phase = g->phase, .reason = g->reason,
+		.sha1 = g->sha1, .sha256 = g->sha256, .files = g->files,
+		.bytes = g->bytes, .image = g->image, .digest = g->digest,
+		.layer = g->layer, .passed = g->passed,
+		.results = { g->results.data, g->nresults,
+		(uint32_t)g->results.len },
+		.elapsed_ms = ((g->ended_ns != 0 ? g->ended_ns :
+		sbx_mono_ns()) - g->began_ns) / MS_NS };
+
+	(void)sbx_send_gate_state(w->peer, w->ask.id, &s, NULL);
+	ask_done(w);
+}
+
+static void
+gate_close(struct gate *g)
+{
+	struct sbx_peer *judge = g->judge;
+	struct sandbox *sb = sandbox_find(g->m, g->fresh);
+
+	sbx_close(&g->list_fd);
+	free(g->dir);
+	g->dir = NULL;
+	g->judge = NULL;
+	g->fresh[0] = '\0';
+	if (judge != NULL)
+		sbx_peer_end_later(judge, SBX_E_CLOSED);
+	if (sb != NULL)
+		sandbox_stop(g->m, sb, "its verification ended");
+}
+
+static void
+gate_free(struct gate *g)
+{
+	gate_close(g);
+	sbx_buf_clear(&g->results);
+	memset(g, 0, sizeof(*g));
+	g->list_fd = -1;
+}
+
+/* What was found, for the record and for whoever waits. */
+static void
+gate_end(struct gate *g)
+{
+	struct monitor *m = g->m;
+	struct worker *w;
+
+	g->phase = SBX_GATE_ENDED;
+	g->ended_ns = sbx_mono_ns();
+	journal_add(m, &(struct record){ .op = "verify_fresh",
+	    .phase = "end", .who = g->who, .container = g->work,
+	    .run = g->id, .code = g->passed ? 0 : 1 }, "tree", g->sha1,
+	    "tree_sha256", g->sha256, "image", g->digest[0] != '\0' ?
+	    g->digest : g->image, "layer", g->layer, "ran", g->ran, "reason",
+	    g->reason, NULL);
+	gate_close(g);
+	for (size_t i = 0; i < SBX_NELEM(m->workers); i++) {
+		w = &m->workers[i];
+		if (w->ask.type == SBX_MSG_GATE_WAIT &&
+		    strcmp(w->ask.run, g->id) == 0)
+			state_send(w, g);
+	}
+}
+
+static void
+gate_fail(struct gate *g, const char *reason)
+{
+	if (g->phase == SBX_GATE_ENDED)
+		return;
+	if (g->reason[0] == '\0')
+		(void)sbx_strlcpy(g->reason, reason, sizeof(g->reason));
+	gate_end(g);
+}
+
+/* --- passes ------------------------------------------------------------------- */
+
+/* The oldest goes when there is no room. */
+static void
+pass_store(struct gate *g)
+{
+	struct monitor *m = g->m;
+	struct pass *p = &m->passes[m->next_pass++ % MAX_PASSES];
+
+	*p = (struct pass){ .who = g->who, .when_wall_ns = sbx_wall_ns() };
+	memcpy(p->sha1, g->sha1, sizeof(p->sha1));
+	memcpy(p->sha256, g->sha256, sizeof(p->sha256));
+	(void)sbx_strlcpy(p->image, g->digest[0] != '\0' ? g->digest :
+	    g->image, sizeof(p->image));
+	memcpy(p->layer, g->layer, sizeof(p->layer));
+	memcpy(p->ran, g->ran, sizeof(p->ran));
+	g->passed = true;
+}
+
+/* --- tests --------------------------------------------------------------------- */
+
+static int
+send_exec(struct gate *g, struct sbx_peer *engine)
+{
+	struct sbx_engine_exec msg = { .container = g->fresh, .run = g->run,
+		.cwd = "/workspace" };
+	const char *const argv[] = { "bash", "-c", sbx_fresh[g->row].script };
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
+	int SBX_CLEANUP(fd) in = -1;
+	int r = sbx_memfd_sealed("stdin", "", 0, &in);
+
+	sbx_buf_init(&b, 8192);
+	for (size_t i = 0; r == 0 && i < SBX_NELEM(argv); i++)
+		r = sbx_strs_add(&msg.argv, &b, argv[i]);
+	msg.argv.data = b.data;
+	return (r != 0 ? r : sbx_send_engine_exec(engine, ++g->m->next_id,
+	    &msg, &in));
+}
+
+/* One row of sbx_fresh after the other; nothing else runs beside it. */
+static void
+gate_next(struct gate *g)
+{
+	struct monitor *m = g->m;
+	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
+	struct sandbox *sb = sandbox_find(m, g->fresh);
+	struct run *r;
+
+	if (g->todo == 0) {
+		if (!g->red)
+			pass_store(g);
+		gate_end(g);
+		return;
+	}
+	g->row = (unsigned)__builtin_ctz(g->todo);
+	g->todo &= g->todo - 1;
+	if (sb == NULL || engine == NULL || (r = run_new(m, g->who, g->fresh,
+	    "verify_in_container")) == NULL) {
+		gate_fail(g, "the suite cannot run its tests now");
+		return;
+	}
+	r->background = true;
+	r->timeout_ms = g->timeout_ms;
+	memcpy(g->run, r->id, sizeof(g->run));
+	(void)snprintf(g->ran + strlen(g->ran), sizeof(g->ran) -
+	    strlen(g->ran), "%s%s", g->ran[0] != '\0' ? " " : "",
+	    sbx_fresh[g->row].name);
+	journal_add(m, &(struct record){ .op = "exec", .phase = "start",
+	    .who = r->who, .container = r->container, .run = r->id }, "tool",
+	    r->tool, "argv", sbx_fresh[g->row].script, NULL);
+	sb->live_runs++;
+	if (send_exec(g, engine) != 0) {
+		run_free(m, r);
+		sb->live_runs--;
+		gate_fail(g, "the engine did not take its tests");
+	}
+}
+
+/* The report is what they wrote to stdout. */
+bool
+gate_run_ended(struct monitor *m, struct sandbox *sb)
+{
+	struct gate *g = gate_of(m, sb);
+	struct sbx_peer *rec = component_peer(m, SBX_PROC_RECORDER);
+
+	if (g == NULL)
+		return (false);
+	if (g->phase != SBX_GATE_TESTS || g->read_id != 0)
+		return (true);
+	if (run_find(m, g->run) == NULL)
+		gate_fail(g, "its tests could not be started");
+	else if (rec == NULL)
+		gate_fail(g, "what its tests reported cannot be read");
+	else {
+		g->read_id = ++m->next_id;
+		g->by_ns = sbx_mono_ns() + READ_NS;
+		(void)sbx_send_run_read(rec, g->read_id,
+		    &(struct sbx_run_read){ .run = g->run,
+		    .stream = SBX_STREAM_OUT }, NULL);
+	}
+	return (true);
+}
+
+/* RUN_DATA or RUN_NODATA.  What is not all in one piece is not a report. */
+bool
+gate_read(struct monitor *m, struct sbx_in *in)
+{
+	const struct sbx_run_data *d = &in->m.run_data;
+	struct sbx_judge_report q = { 0 };
+	struct gate *g = NULL;
+	const struct run *r;
+	int SBX_CLEANUP(fd) none = -1;
+
+	for (size_t i = 0; i < MAX_GATES && g == NULL; i++)
+		if (m->gates[i].used && m->gates[i].read_id == in->hdr.id)
+			g = &m->gates[i];
+	if (g == NULL)
+		return (false);
+	r = run_find(m, g->run);
+	if (r == NULL || g->judge == NULL ||
+	    sbx_memfd_sealed("none", "", 0, &none) != 0) {
+		gate_fail(g, "what its tests reported cannot be read");
+		return (true);
+	}
+	q = (struct sbx_judge_report){ .runner = (uint8_t)g->row,
+		.status = r->status, .why = r->why };
+	if (in->hdr.type == SBX_MSG_RUN_DATA && d->start == 0 &&
+	    d->length == d->total) {
+		q.offset = d->file_offset;
+		q.length = d->length;
+		(void)sbx_send_judge_report(g->judge, 0, &q, in->fds);
+	} else
+		(void)sbx_send_judge_report(g->judge, 0, &q, &none);
+	return (true);
+}
+
+static void
+add_result(struct gate *g, const struct sbx_judge_verdict *v)
+{
+	const uint32_t counts[] = { v->total, v->passed, v->failed, v->errors,
+		v->skipped };
+	struct sbx_strs s = { g->results.data, g->nresults,
+		(uint32_t)g->results.len };
+	char text[16];
+	int r;
+
+	r = sbx_strs_add(&s, &g->results, sbx_fresh[g->row].name);
+	r |= sbx_strs_add(&s, &g->results, v->verdict);
+	r |= sbx_strs_add(&s, &g->results, g->run);
+	for (size_t i = 0; i < SBX_NELEM(counts); i++) {
+		(void)snprintf(text, sizeof(text), "%u", counts[i]);
+		r |= sbx_strs_add(&s, &g->results, text);
+	}
+	r |= sbx_strs_add(&s, &g->results, v->reason);
+	if (r != 0)
+		log_warn("verification %s: no room for a result", g->id);
+	g->nresults = s.count;
+}
+
+/* Safe for a hostile judge: it can speak of the tree that it was given, once,
+ * and of the run that it was asked about. */
+int
+gate_verdict(struct gate *g, const struct sbx_judge_verdict *v)
+{
+	if (g->phase != SBX_GATE_TESTS || g->read_id == 0)
+		return (SBX_E_STATE);
+	g->read_id = 0;
+	add_result(g, v);
+	g->red |= !v->green;
+	gate_next(g);
+	return (0);
+}
+
+/* --- files ---------------------------------------------------------------------- */
+
+/* Both sandboxes and the judge have said that all of it crossed. */
+static void
+crossed(struct gate *g)
+{
+	if (!g->packed || !g->unpacked || !g->treed ||
+	    g->phase != SBX_GATE_FILES)
+		return;
+	g->phase = SBX_GATE_TESTS;
+	if (g->todo == 0)
+		gate_fail(g, "nothing at the top of the tree says how it is "
+		    "tested");
+	else
+		gate_next(g);
+}
+
+/* Where one fails all do; what the reader says is the cause, if anything. */
+static void
+file_fail(struct gate *g, const char *reason)
+{
+	if (g->held[0] == '\0')
+		(void)sbx_strlcpy(g->held, reason, sizeof(g->held));
+	if (g->packed)
+		gate_fail(g, g->held);
+}
+
+bool
+gate_packed(struct monitor *m, const struct sbx_engine_filed *q, uint32_t id)
+{
+	struct gate *g = NULL;
+
+	for (size_t i = 0; i < MAX_GATES && g == NULL; i++)
+		if (m->gates[i].used && m->gates[i].pack_id == id)
+			g = &m->gates[i];
+	if (g == NULL || g->phase != SBX_GATE_FILES)
+		return (g != NULL);
+	g->packed = true;
+	if (q->error != 0 && q->error != EPIPE)
+		gate_fail(g, q->reason);
+	else if (g->held[0] != '\0')
+		gate_fail(g, g->held);
+	else
+		crossed(g);
+	return (true);
+}
+
+bool
+gate_unpacked(struct monitor *m, const struct sbx_engine_unpacked *q,
+    uint32_t id)
+{
+	struct gate *g = NULL;
+
+	for (size_t i = 0; i < MAX_GATES && g == NULL; i++)
+		if (m->gates[i].used && m->gates[i].unpack_id == id)
+			g = &m->gates[i];
+	if (g == NULL || g->phase != SBX_GATE_FILES)
+		return (g != NULL);
+	g->unpacked = true;
+	if (q->error != 0)
+		file_fail(g, q->reason);
+	else
+		crossed(g);
+	return (true);
+}
+
+int
+gate_treed(struct gate *g, const struct sbx_judge_treed *q)
+{
+	if (g->treed || g->phase != SBX_GATE_FILES)
+		return (g->phase == SBX_GATE_FILES ? SBX_E_STATE : 0);
+	if (q->error != 0) {
+		file_fail(g, q->reason);
+		return (0);
+	}
+	if (!sbx_is_hex(q->sha1, 40) || !sbx_is_hex(q->sha256, 64))
+		return (SBX_E_SYNTAX);
+	g->treed = true;
+	memcpy(g->sha1, q->sha1, sizeof(g->sha1));
+	memcpy(g->sha256, q->sha256, sizeof(g->sha256));
+	g->files = q->files;
+	g->bytes = q->bytes;
+	g->todo = q->found & ((1u << sbx_fresh_n) - 1);
+	crossed(g);
+	return (0);
+}
+
+struct gate *
+gate_of_peer(struct monitor *m, const struct sbx_peer *p)
+{
+	for (size_t i = 0; i < MAX_GATES; i++)
+		if (m->gates[i].used && m->gates[i].judge == p)
+			return (&m->gates[i]);
+	return (NULL);
+}
+
+static void
+judge_ended(struct sbx_peer *p, int error)
+{
+	struct gate *g = gate_of_peer(sbx_peer_ctx(p), p);
+
+	if (error != SBX_E_CLOSED)
+		log_warn("judge: channel closed: %s", sbx_error_name(error));
+	if (g == NULL)
+		return;
+	g->judge = NULL;
+	gate_fail(g, "the process that judges it ended");
+}
+
+/* From the work sandbox to the judge to the fresh one; the monitor sees no
+ * byte of it. */
+static int
+send_files(struct gate *g, struct sbx_peer *engine)
+{
+	struct monitor *m = g->m;
+	const struct sbx_engine_file pack = { .container = g->work,
+		.op = SBX_FILE_PACK, .path = g->dir, .pattern = "" };
+	const struct sbx_engine_unpack unpack = { .container = g->fresh,
+		.mode = SBX_COPY_LIST, .dest = "/workspace" };
+	int SBX_CLEANUP(fd) r1 = -1, SBX_CLEANUP(fd) w1 = -1;
+	int SBX_CLEANUP(fd) r2 = -1, SBX_CLEANUP(fd) w2 = -1;
+	int pair[2], a[2], b[2], r;
+
+	if (pipe2(a, O_CLOEXEC) == -1)
+		return (SBX_E_SYS);
+	r1 = a[0];
+	w1 = a[1];
+	if (pipe2(b, O_CLOEXEC) == -1)
+		return (SBX_E_SYS);
+	r2 = b[0];
+	w2 = b[1];
+	if ((r = sbx_wire_pair(pair)) != 0)
+		return (r);
+	r = sbx_send_start(m->starter, 0, &(struct sbx_start){
+	    .proc = SBX_PROC_JUDGE, .instance = ++m->next_copy }, &pair[1]);
+	sbx_close(&pair[1]);
+	g->judge = sbx_peer_new(m->base, pair[0], &monitor_from_judge, m,
+	    judge_ended);
+	g->pack_id = ++m->next_id;
+	g->unpack_id = ++m->next_id;
+	if (r == 0)
+		r = sbx_send_judge_tree(g->judge, 0,
+		    &(struct sbx_judge_tree){ 0 }, (int[]){ r1, w2 });
+	if (r == 0)
+		r = sbx_send_engine_file(engine, g->pack_id, &pack,
+		    (int[]){ g->list_fd, w1 });
+	if (r == 0)
+		r = sbx_send_engine_unpack(engine, g->unpack_id, &unpack, &r2);
+	return (r);
+}
+
+bool
+gate_sandbox_ready(struct monitor *m, struct sandbox *sb)
+{
+	struct gate *g = gate_of(m, sb);
+	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
+	struct sandbox *work = g != NULL ? sandbox_find(m, g->work) : NULL;
+
+	if (g == NULL)
+		return (false);
+	g->phase = SBX_GATE_FILES;
+	g->by_ns = sbx_mono_ns() + FILES_NS;
+	tick_arm(m);
+	(void)sbx_strlcpy(g->digest, sb->digest, sizeof(g->digest));
+	if (work == NULL || work->who != g->who ||
+	    work->state != SBX_SANDBOX_READY)
+		gate_fail(g, "the sandbox of the files is gone");
+	else if (engine == NULL || send_files(g, engine) != 0)
+		gate_fail(g, "the files could not be sent");
+	return (true);
+}
+
+void
+gate_sandbox_gone(struct monitor *m, struct sandbox *sb)
+{
+	struct gate *g = gate_of(m, sb);
+
+	if (g == NULL)
+		return;
+	g->fresh[0] = '\0';
+	gate_fail(g, "its sandbox ended");
+}
+
+/* --- asks ----------------------------------------------------------------------- */
+
+static void
+recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
+    const char *why)
+{
+	struct sandbox *sb = sandbox_find(m, w->ask.container);
+	struct gate *g = sb != NULL ? gate_of(m, sb) : NULL;
+
+	why = journal_why(in, why);
+	if (g == NULL) {
+		ask_refuse(w, "sandbox_failed", "", "its sandbox ended");
+		return;
+	}
+	if (why == NULL && !sandbox_send_create(m, sb, g->layer_snap))
+		why = "the engine is not there";
+	if (why != NULL) {
+		ask_refuse(w, "journal_unavailable", "Try again later.",
+		    "nothing is verified while it cannot be recorded: %s",
+		    why);
+		g->fresh[0] = '\0';
+		sandbox_free(m, sb);
+		gate_free(g);
+		return;
+	}
+	sb->maker = NULL;	/* it goes on when its call does not wait */
+	state_send(w, g);
+}
+
+/* The oldest that ended makes room. */
+static struct gate *
+gate_new(struct monitor *m, const struct principal *who)
+{
+	struct gate *g, *found = NULL;
+	unsigned all = 0, own = 0;
+
+	for (size_t i = 0; i < MAX_GATES; i++) {
+		g = &m->gates[i];
+		all += g->used && g->phase != SBX_GATE_ENDED;
+		own += g->used && g->phase != SBX_GATE_ENDED && g->who == who;
+		if (!g->used && (found == NULL || found->used))
+			found = g;
+		else if (g->used && g->phase == SBX_GATE_ENDED &&
+		    (found == NULL || (found->used &&
+		    g->ended_ns < found->ended_ns)))
+			found = g;
+	}
+	if (all >= RUNNING_MAX || own >= RUNNING_MAX_OWN || found == NULL)
+		return (NULL);
+	if (found->used)
+		gate_free(found);
+	return (found);
+}
+
+/* Its dependency layer, by what the work sandbox began from.  false: refused. */
+static bool
+take_layer(struct gate *g, struct worker *w, const struct sandbox *sb)
+{
+	const struct deps *d;
+
+	if (sb->layer[0] == '\0')
+		return (true);
+	TAILQ_FOREACH(d, &g->m->deps, link)
+		if (d->ready && strcmp(d->snapshot, sb->layer) == 0)
+			break;
+	if (d == NULL) {
+		ask_refuse(w, "layer_gone", "Make the sandbox anew, with the "
+		    "same setup.", "the dependency layer of this sandbox is "
+		    "not kept any more");
+		return (false);
+	}
+	memcpy(g->layer, d->layer, sizeof(g->layer));
+	memcpy(g->layer_snap, d->snapshot, sizeof(g->layer_snap));
+	return (true);
+}
+
+/*
+ * Safe for a hostile worker: names and directory reach what its principal's
+ * sandbox reaches, and everything after them is done by others.
+ */
+void
+gate_start(struct monitor *m, struct worker *w, const struct sbx_gate_start *q,
+    int list_fd)
+{
+	struct sandbox *work = sandbox_own(m, w, q->container), *sb;
+	struct gate *g = work != NULL ? gate_new(m, w->who) : NULL;
+
+	if (g == NULL || m->nsandboxes >= SBX_MAX_SANDBOXES) {
+		if (work != NULL)
+			ask_refuse(w, "busy", "Retry when one has ended.",
+			    "as many verifications are under way as may be");
+		sbx_close(&list_fd);
+		return;
+	}
+	*g = (struct gate){ .m = m, .who = w->who, .list_fd = list_fd,
+		.dir = sbx_xstrdup(q->dir), .timeout_ms = q->timeout_ms,
+		.maker = w->call, .began_ns = sbx_mono_ns() };
+	sbx_buf_init(&g->results, 4000);
+	if (!take_layer(g, w, work)) {
+		gate_free(g);
+		return;
+	}
+	g->used = true;
+	sbx_random_hex(g->id, SBX_RUN_HEX / 2);
+	memcpy(g->work, work->id, sizeof(g->work));
+	memcpy(g->image, work->image, sizeof(g->image));
+	sb = sandbox_new(m, w, work->digest[0] != '\0' ? work->digest :
+	    work->image, "", "");
+	sb->hidden = true;
+	sb->limits = work->limits;
+	memcpy(g->fresh, sb->id, sizeof(g->fresh));
+	memcpy(w->ask.container, sb->id, sizeof(sb->id));
+	journal_cross(m, w, recorded, &(struct record){
+	    .op = "verify_fresh", .phase = "start", .who = g->who,
+	    .container = g->work, .run = g->id }, "sandbox", g->fresh,
+	    "image", sb->image, "layer", g->layer, NULL);
+}
+
+/* Safe: own ones only; the wait has a limit. */
+void
+gate_wait(struct monitor *m, struct worker *w, const struct sbx_gate_wait *q)
+{
+	struct timeval tv = { .tv_sec = q->wait_ms / 1000,
+		.tv_usec = (suseconds_t)(q->wait_ms % 1000) * 1000 };
+	struct gate *g = NULL;
+
+	for (size_t i = 0; i < MAX_GATES && g == NULL; i++)
+		if (m->gates[i].used && m->gates[i].who == w->who &&
+		    strcmp(m->gates[i].id, q->gate) == 0)
+			g = &m->gates[i];
+	if (g == NULL || q->wait_ms > WAIT_MAX_MS) {
+		ask_refuse(w, "unknown_run", "Start one anew.", "there is no "
+		    "verification %s", q->gate);
+		return;
+	}
+	if (g->phase == SBX_GATE_ENDED || q->wait_ms == 0) {
+		state_send(w, g);
+		return;
+	}
+	memcpy(w->ask.run, g->id, sizeof(g->id));
+	w->ask.deadline_ns = sbx_mono_ns() + q->wait_ms * MS_NS + ASK_S * S_NS;
+	(void)evtimer_add(w->timer, &tv);
+}
+
+void
+gate_wait_over(struct monitor *m, struct worker *w)
+{
+	for (size_t i = 0; i < MAX_GATES; i++)
+		if (m->gates[i].used && strcmp(m->gates[i].id, w->ask.run) == 0)
+			state_send(w, &m->gates[i]);
+}
+
+/* undo: whoever began it does not want it any more. */
+void
+gate_call_ended(struct monitor *m, const struct call *c, bool undo)
+{
+	for (size_t i = 0; i < MAX_GATES; i++) {
+		struct gate *g = &m->gates[i];
+
+		if (!g->used || g->maker != c)
+			continue;
+		g->maker = NULL;
+		if (undo)
+			gate_fail(g, "its call did not complete");
+	}
+}
+
+void
+gate_drop_principal(struct monitor *m, const struct principal *p)
+{
+	for (size_t i = 0; i < MAX_GATES; i++)
+		if (m->gates[i].used && m->gates[i].who == p)
+			gate_free(&m->gates[i]);
+	for (size_t i = 0; i < MAX_PASSES; i++)
+		if (m->passes[i].who == p)
+			memset(&m->passes[i], 0, sizeof(m->passes[i]));
+}
+
+void
+gate_tick(struct monitor *m, uint64_t now_ns)
+{
+	for (size_t i = 0; i < MAX_GATES; i++) {
+		struct gate *g = &m->gates[i];
+
+		if (!g->used || g->by_ns == 0 || g->phase == SBX_GATE_ENDED)
+			continue;
+		tick_arm(m);
+		if (now_ns > g->by_ns && (g->phase == SBX_GATE_FILES ||
+		    g->read_id != 0))
+			gate_fail(g, g->phase == SBX_GATE_FILES ? "its files "
+			    "took too long" : "what its tests reported was "
+			    "not judged in time");
+	}
+}

@@ -1,0 +1,256 @@
+/*
+ * verify_in_container with fresh: true.  Which files go is asked of git in the
+ * sandbox, where it may lie: what they are is then computed from their bytes,
+ * by another process, and another list is another tree.
+ */
+
+#include "sbxd/worker/gate.h"
+
+#include "common/base/limits.h"
+#include "sbxd/worker/output.h"
+#include "sbxd/worker/run.h"
+#include "sbxd/worker/worker.h"
+
+#include <json-c/json.h>
+#include <string.h>
+
+#define NAMES_MAX_BYTES (64u << 20)
+#define LIST_MS 30000u
+
+/*
+ * $1: the work tree; then the declared files, if any.  One line, where they
+ * are; then their names, each with its NUL.  With declared files the tree is
+ * that of HEAD with these as they are now, made beside it; what is declared
+ * and not there is deleted.  Without git: everything that is not hidden.
+ */
+static const char script[] =
+    "set -e; cd -- \"$1\"; shift; export LC_ALL=C GIT_OPTIONAL_LOCKS=0\n"
+    "g='git -c core.fsmonitor= -c core.quotePath=false'\n"
+    "if ! top=$($g rev-parse --show-toplevel 2>/dev/null); then\n"
+    "[ $# = 0 ] || { echo 'this is no git repository, so files cannot be "
+    "declared' >&2; exit 3; }\n"
+    "pwd; find . -name .git -prune -o '(' -type f -o -type l ')' "
+    "-printf '%P\\0'; exit; fi\n"
+    "cd -- \"$top\"\n"
+    "if [ $# = 0 ]; then\n"
+    "pwd; $g ls-files -z -c -o --exclude-standard | sort -zu | "
+    "while IFS= read -rd '' f; do if [ -f \"$f\" ] || [ -L \"$f\" ]; then "
+    "printf '%s\\0' \"$f\"; fi; done; exit; fi\n"
+    "t=$(mktemp -d /tmp/sbx-tree-XXXXXX); export GIT_INDEX_FILE=$t/index\n"
+    "$g read-tree HEAD; mkdir $t/w; $g checkout-index -a --prefix=$t/w/\n"
+    "for f; do case /$f/ in */../* | */.git/* | *//*) echo \"not a path of "
+    "the tree: $f\" >&2; exit 3;; esac\n"
+    "if [ -f \"$f\" ] || [ -L \"$f\" ]; then "
+    "mkdir -p -- \"$t/w/$(dirname -- \"$f\")\"; "
+    "rm -rf -- \"$t/w/$f\"; cp -P -p -- \"$f\" \"$t/w/$f\"; "
+    "elif [ -e \"$t/w/$f\" ] || [ -L \"$t/w/$f\" ]; then "
+    "rm -rf -- \"$t/w/$f\"; "
+    "else echo \"neither in the work tree nor in HEAD: $f\" >&2; exit 3; "
+    "fi; done\n"
+    "echo $t/w; cd $t/w; find . '(' -type f -o -type l ')' -printf '%P\\0'\n";
+
+/* --- the list ------------------------------------------------------------------ */
+
+static int
+spec_make(struct call *call, const char *dir, struct run_spec *ret_spec)
+{
+	struct json_object *files = args_json(&call->args, "files");
+	size_t i, n = files != NULL ? json_object_array_length(files) : 0;
+	const char **argv = sbx_xcalloc(n + 6, sizeof(*argv));
+	size_t k = 0;
+	int error;
+
+	argv[k++] = "bash";
+	argv[k++] = "-c";
+	argv[k++] = script;
+	argv[k++] = "sbx";
+	argv[k++] = dir;
+	for (i = 0; i < n; i++)
+		argv[k++] = json_object_get_string(
+		    json_object_array_get_idx(files, i));
+	error = run_spec_make(args_str(&call->args, "container_id", NULL),
+	    "/workspace", argv, ret_spec);
+	free(argv);
+	return (error);
+}
+
+/* The listing failed: its last words are the reason. */
+static int
+list_failed(struct call *call, const char *run)
+{
+	struct output_page p;
+	int error = output_page(call, run, SBX_STREAM_ERR, 0, 0, 5, &p);
+
+	if (error == 0) {
+		result_error(call->res, "bad_argument", "Mend the argument "
+		    "and call again.", "The files could not be listed: %s",
+		    p.text.len > 0 ? p.text.data : "no reason was given");
+		result_str(call->res, "run_id", run);
+	}
+	output_page_clear(&p);
+	return (call_refused(call, error));
+}
+
+/* *ret_names: the directory's line, then the names.  *ret_go false: the
+ * result says why. */
+static int
+names_list(struct call *call, const char *dir, struct sbx_buf *ret_names,
+    bool *ret_go)
+{
+	char run[SBX_RUN_HEX + 1];
+	struct ask_run st;
+	struct run_spec spec;
+	int error;
+
+	*ret_go = false;
+	error = spec_make(call, dir, &spec);
+	if (error == 0)
+		error = run_start(call, &spec, run);
+	run_spec_clear(&spec);
+	if (error == 0)
+		error = run_wait(call, run, LIST_MS, 0, &st);
+	if (error == SBX_E_LIMIT) {
+		result_error(call->res, "too_large", "Declare fewer files.",
+		    "\"files\" is too long.");
+		return (0);
+	}
+	if (error != 0)
+		return (call_refused(call, error));
+	if (st.state != SBX_RUN_ENDED || st.why != SBX_EXIT_EXITED ||
+	    st.status != 0)
+		return (list_failed(call, run));
+	error = output_all(call, run, SBX_STREAM_OUT, NAMES_MAX_BYTES,
+	    ret_names);
+	if (error == SBX_E_LIMIT) {
+		result_error(call->res, "too_large", "Declare files.", "The "
+		    "tree has more names than can be taken.");
+		return (0);
+	}
+	*ret_go = error == 0;
+	return (error == 0 ? 0 : call_refused(call, error));
+}
+
+/* --- the result ---------------------------------------------------------------- */
+
+/* One runner's nine strings, from s on; NULL: there are no nine. */
+static const char *
+put_result(struct result *r, const struct sbx_strs *all, const char *s)
+{
+	static const char *const counts[] = { "total", "passed", "failed",
+		"errors", "skipped" };
+	uint64_t n;
+
+	result_open(r, NULL, '{');
+	result_str(r, "runner", s);
+	if ((s = sbx_strs_next(all, s)) != NULL)
+		result_str(r, "verdict", s);
+	if (s != NULL && (s = sbx_strs_next(all, s)) != NULL)
+		result_str(r, "run_id", s);
+	for (size_t i = 0; s != NULL && i < SBX_NELEM(counts); i++)
+		if ((s = sbx_strs_next(all, s)) != NULL &&
+		    sbx_parse_u64(s, 0, UINT32_MAX, &n) == 0)
+			result_u64(r, counts[i], n);
+	if (s != NULL && (s = sbx_strs_next(all, s)) != NULL)
+		result_str_or_null(r, "reason", s);
+	result_close(r, '}');
+	return (s);
+}
+
+static void
+put_gate(struct call *call, const struct ask_gate *g)
+{
+	struct result *r = call->res;
+	bool over = g->phase == SBX_GATE_ENDED;
+	const char *s = NULL;
+
+	result_str(r, "status", !over ? "running" : g->passed ? "ok" :
+	    "failed");
+	result_str(r, "job_id", g->id);
+	result_str(r, "run_id", g->id);
+	result_str(r, "container_id", g->container);
+	result_bool(r, "fresh", true);
+	result_bool(r, "gate", g->passed);
+	result_str_or_null(r, "tree_id", g->sha1);
+	result_str_or_null(r, "tree_sha256", g->sha256);
+	result_str(r, "image", g->image);
+	result_str_or_null(r, "image_digest", g->digest);
+	result_str_or_null(r, "layer", g->layer);
+	result_u64(r, "files", g->files);
+	result_u64(r, "bytes", g->bytes);
+	result_seconds(r, "elapsed_seconds", g->elapsed_ms);
+	result_open(r, "tests", '[');
+	while ((s = sbx_strs_next(&g->results, s)) != NULL &&
+	    (s = put_result(r, &g->results, s)) != NULL)
+		;
+	result_close(r, ']');
+	if (g->reason[0] != '\0')
+		result_masked(r, "reason", g->reason, strlen(g->reason));
+	if (!over)
+		result_str(r, "recommended_next_action", "Call again with "
+		    "job_id, and nothing else but container_id.");
+}
+
+/* As long as this call may wait, telling the client meanwhile. */
+static int
+gate_follow(struct call *call, struct ask_gate *g)
+{
+	uint32_t left, ms;
+	int error = 0;
+
+	while (error == 0 && g->phase != SBX_GATE_ENDED &&
+	    (left = call_left_ms(call)) > 0) {
+		ms = left < WORKER_PROGRESS_MS ? left : WORKER_PROGRESS_MS;
+		error = gate_wait(call->ask, g->id, ms, g);
+		if (error == 0 && g->phase != SBX_GATE_ENDED)
+			error = call_progress(call, 0, g->phase ==
+			    SBX_GATE_TESTS ? "its tests run" :
+			    "its sandbox is made");
+	}
+	if (error == 0)
+		put_gate(call, g);
+	return (call_refused(call, error));
+}
+
+int
+gate_again(struct call *call, const char *job)
+{
+	struct ask_gate g;
+	int error = gate_wait(call->ask, job, 0, &g);
+
+	return (error != 0 ? call_refused(call, error) :
+	    gate_follow(call, &g));
+}
+
+int
+gate_fresh(struct call *call, const char *dir)
+{
+	uint64_t timeout = (uint64_t)args_int(&call->args, "timeout") * 1000;
+	SBX_CLEANUP_BUF struct sbx_buf names = { 0 };
+	int SBX_CLEANUP(fd) list = -1;
+	struct sbx_gate_start m = {
+		.container = args_str(&call->args, "container_id", NULL),
+		.timeout_ms = timeout != 0 ? timeout : call->exec_timeout_ms };
+	struct ask_gate g;
+	char *end;
+	bool go;
+	int error = names_list(call, dir, &names, &go);
+
+	if (error != 0 || !go)
+		return (error);
+	end = names.len > 0 ? memchr(names.data, '\n', names.len) : NULL;
+	if (end == NULL || end - names.data > 4095 || (names.len > 0 &&
+	    end + 1 < names.data + names.len &&
+	    names.data[names.len - 1] != '\0')) {
+		result_error(call->res, "empty_tree", "Add files first.",
+		    "There is no file to verify.");
+		return (0);
+	}
+	*end = '\0';
+	m.dir = names.data;
+	if (sbx_memfd_sealed("names", end + 1, names.len - (size_t)(end + 1 -
+	    names.data), &list) != 0)
+		return (SBX_E_SYS);
+	error = gate_start(call->ask, &m, list, &g);
+	return (error != 0 ? call_refused(call, error) :
+	    gate_follow(call, &g));
+}
