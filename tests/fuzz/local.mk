@@ -4,7 +4,7 @@
 # corpus in corpus/NAME.
 SBX_FUZZERS = fuzz_wire fuzz_conf fuzz_jsonrpc fuzz_json fuzz_journal \
 	fuzz_gitconfig fuzz_view fuzz_image fuzz_import fuzz_http \
-	fuzz_front fuzz_egress fuzz_answer
+	fuzz_front fuzz_egress fuzz_answer fuzz_report
 
 if FUZZERS
 AM_CFLAGS += -fsanitize=fuzzer-no-link
@@ -91,6 +91,11 @@ fuzz_import_CPPFLAGS = $(AM_CPPFLAGS) $(ARCHIVE_CFLAGS) $(CRYPTO_CFLAGS) \
 	$(JSON_CFLAGS) -DMAX_BYTES='(64ull << 20)' -DMAX_FILE='(16ull << 20)'
 fuzz_import_LDFLAGS = $(FUZZ_LINK)
 fuzz_import_LDADD = libsbx.a $(ARCHIVE_LIBS) $(CRYPTO_LIBS) $(JSON_LIBS)
+
+fuzz_report_SOURCES = tests/fuzz/fuzz_report.c $(FUZZ_MAIN)
+fuzz_report_CPPFLAGS = $(AM_CPPFLAGS)
+fuzz_report_LDFLAGS = $(FUZZ_LINK)
+fuzz_report_LDADD = libsbxreport.a libsbx.a $(JSON_LIBS)
 
 .PHONY: fuzzers
 fuzzers: $(SBX_FUZZERS)

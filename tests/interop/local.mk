@@ -10,3 +10,6 @@ EXTRA_DIST += $(INTEROP_TESTS) tests/interop/clients.mjs \
 	tests/interop/agents/package.json \
 	tests/interop/agents/package-lock.json tests/lib/model.py \
 	tests/lib/node.py
+
+# what test runners wrote, for test_report and the fuzzer's corpus
+EXTRA_DIST += tests/interop/reports

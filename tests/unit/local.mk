@@ -128,3 +128,10 @@ test_exchange_SOURCES = tests/unit/test_exchange.c tests/tap.h \
 test_exchange_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(TLS_CFLAGS)
 test_exchange_LDADD = libsbxegress.a libsbxev.a libsbx.a $(EVENT_LIBS) \
 	$(TLS_LIBS)
+
+# what test runners wrote, and what none of them would
+check_PROGRAMS += test_report
+TESTS += test_report
+test_report_SOURCES = tests/unit/test_report.c tests/tap.h
+test_report_CPPFLAGS = $(AM_CPPFLAGS)
+test_report_LDADD = libsbxreport.a libsbx.a $(JSON_LIBS)
