@@ -11,18 +11,18 @@ enum { PYTHON, JS, GO, RUST, CTEST, CHECK };
 #define SHOW(file) "s=$?; cat " file " 2>/dev/null; exit $s"
 
 const struct sbx_fresh sbx_fresh[] = {
-	[PYTHON] = { "python", TMP "echo junit; python3 -m pytest "
+	[PYTHON] = { "python", TMP "echo pytest; python3 -m pytest "
 	    "--junit-xml=\"$t/r\" -o junit_family=xunit1 -p no:cacheprovider "
 	    "-q >&2; " SHOW("\"$t/r\"") },
 	[JS] = { "js", TMP "b=node_modules/.bin; if [ -x $b/vitest ]; then "
-	    "echo vitest; $b/vitest run --reporter=json --outputFile=\"$t/r\" "
+	    "echo jest; $b/vitest run --reporter=json --outputFile=\"$t/r\" "
 	    ">&2; elif [ -x $b/jest ]; then echo jest; $b/jest --ci --json "
 	    "--outputFile=\"$t/r\" >&2; else echo tap; node --test "
 	    "--test-reporter=tap >\"$t/r\"; fi; " SHOW("\"$t/r\"") },
 	[GO] = { "go", "echo go; exec go test -json ./..." },
 	[RUST] = { "rust", "echo cargo; exec cargo test --workspace "
 	    "--no-fail-fast --offline" },
-	[CTEST] = { "ctest", TMP "echo junit; { cmake -S . -B \"$t/b\" && "
+	[CTEST] = { "ctest", TMP "echo ctest; { cmake -S . -B \"$t/b\" && "
 	    "cmake --build \"$t/b\" -j \"$(nproc)\"; } >&2 || exit 1; ctest "
 	    "--test-dir \"$t/b\" --output-junit \"$t/r\" >&2; "
 	    SHOW("\"$t/r\"") },

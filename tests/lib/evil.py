@@ -16,7 +16,7 @@ import mcp
 os.environ.pop("SBX_MCP_RECORD", None)  # what it says is nothing to judge
 
 PROGRAMS = ["sbx", "sbxd", "sbxd-starter", "sbxd-engine", "sbxd-recorder",
-            "sbxd-front", "sbxd-worker", "sbxd-copyin", "sbx-init",
+            "sbxd-front", "sbxd-worker", "sbxd-copyin", "sbxd-judge", "sbx-init",
             "sbx-broker", "sbx-proxy", "sbx-journald", "sbx-privs"]
 
 PRELUDE = """import sys, os, socket
