@@ -13,7 +13,8 @@ libsbxworker_a_SOURCES = \
 	sbxd/worker/guide.h sbxd/worker/tool_guide.c sbxd/worker/tool_copy.c sbxd/worker/tool_exec.c \
 	sbxd/worker/tool_lifecycle.c sbxd/worker/tool_output.c \
 	sbxd/worker/script.c sbxd/worker/script.h \
-	sbxd/worker/tool_python.c \
+	sbxd/worker/search.c sbxd/worker/search.h \
+	sbxd/worker/tool_python.c sbxd/worker/tool_search.c \
 	sbxd/worker/tool_snapshot.c
 libsbxworker_a_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
 pkglibexec_PROGRAMS += sbxd-worker

@@ -56,5 +56,6 @@ const struct serve_row serves[] = {
 	{ "sandbox_restore", tool_sandbox_restore, NULL },
 	{ "sandbox_snapshot", tool_sandbox_snapshot, NULL },
 	{ "sandbox_stop", tool_sandbox_stop, NULL },
+	{ "search_in_container", tool_search_in_container, NULL },
 };
 const size_t serves_n = SBX_NELEM(serves);

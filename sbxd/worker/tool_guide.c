@@ -21,13 +21,15 @@ static const struct guide_phase phases[] = {
 	    "sandbox_attach", "sandbox_list_containers",
 	    "run_container_and_exec" }, "explore" },
 	{ "explore",
-	    "Read before you change. Look around with sandbox_exec (ls, rg, "
-	    "sed -n, git log); results show the part that matters and the "
+	    "Read before you change. search_in_container finds text and "
+	    "structures; look around with sandbox_exec (ls, sed -n, git "
+	    "log). Results show the part that matters and the "
 	    "whole output stays under run_id: page it with read_output, "
 	    "never run the command again for it. What a shell would garble "
 	    "goes through run_python. Run the tests once as they "
 	    "are, so that you know what failed before you came.",
-	    { "sandbox_exec", "run_python", "read_output" }, "edit" },
+	    { "search_in_container", "sandbox_exec", "run_python",
+	    "read_output" }, "edit" },
 	{ "edit",
 	    "Keep a state to go back to with sandbox_snapshot, then change "
 	    "files with commands in sandbox_exec. To try several ways, make "

@@ -197,10 +197,21 @@ def programs(names=PROGRAMS):
     return out
 
 
-def rootfs(*more):
+def rootfs(*more, names=PROGRAMS):
     """members of a tar that has a shell"""
     out = [sym("bin", "usr/bin")]
-    for path, source in programs().items():
+    for path, source in programs(names).items():
         with open(source, "rb") as data:
             out.append(f(path, data.read(), mode=0o755))
     return out + list(more)
+
+
+def small(suite, name, *names):
+    """An image of a shell and a few programs in a suite's store: False when
+    it cannot be imported."""
+    path = suite.root + "/" + name + ".tar"
+    with open(path, "wb") as out:
+        out.write(tar(*rootfs(names=PROGRAMS + names)))
+    r = suite.sbx("image", "import", "--name", name, path)
+    os.unlink(path)
+    return r.returncode == 0

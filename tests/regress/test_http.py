@@ -365,6 +365,7 @@ def test_principals(d):
         "copy_project": {"container_id": cid},
         "run_python": {"container_id": cid, "code": "1"},
         "sandbox_snapshot": {"container_id": cid},
+        "search_in_container": {"container_id": cid, "run_id": rid},
         "sandbox_fork": {"container_id": cid},
         "sandbox_drop_snapshot": {"snapshot": "hers"},
         "sandbox_restore": {"container_id": cid, "snapshot": "hers"},

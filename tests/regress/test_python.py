@@ -4,6 +4,7 @@ import os
 import sys
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
+import imgsrc  # noqa: E402
 import mcp  # noqa: E402
 
 tap = mcp.Tap()
@@ -66,6 +67,10 @@ def test_which():
            "> ~/.venv/bin/python3", "chmod +x ~/.venv/bin/python3")
     tap.ok(run("1")["output"] == "venv\n", "~/.venv is used", r)
     sh("rm -r ~/.venv")
+    tap.ok(imgsrc.small(S, "bare"), "an image without python")
+    box = S.call("sandbox_initialize", image="bare")["container_id"]
+    r = S.call("run_python", container_id=box, code="1")
+    tap.ok(r["code"] == "no_python" and "run_id" in r, "is told", r)
     r = S.call("run_python", container_id="0" * 12, code="1")
     tap.ok(r["code"] == "not_found", "no such sandbox", r)
 

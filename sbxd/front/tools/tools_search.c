@@ -19,7 +19,83 @@
 	"max_output_tokens": {"type": "integer", "minimum": 0,           \
 	    "maximum": 1000000, "default": 0})
 
+#define AGAIN_IN                                                         \
+	SCHEMA("run_id": {"type": "string",                              \
+	    "pattern": "^[0-9a-f]{16}$",                                 \
+	    "description": "Of the first page: runs nothing again."})
+#define IDS_OUT                                                          \
+	SCHEMA("run_id": {"type": "string",                              \
+	    "pattern": "^[0-9a-f]{16}$"},                                \
+	"container_id": {"type": "string"},                              \
+	"job_id": {"type": "string"},                                    \
+	"masked": {"type": "integer"},                                   \
+	"replaced_bytes": {"type": "integer"})
+#define PAGE_OUT                                                         \
+	SCHEMA("shown": {"type": "integer"},                             \
+	"total": {"type": "integer"},                                    \
+	"truncated": {"type": "boolean"},                                \
+	"next_offset": {"type": ["integer", "null"]},                    \
+	"has_more": {"type": "boolean"})
+
 const struct sbx_tool sbx_tools_search[] = {
+	{
+		.name = "search_in_container",
+		.title = "Search code in a sandbox",
+		.description =
+		    "Search files by regular expression (ripgrep: .gitignore "
+		    "holds, hidden files are left out) or by structure "
+		    "(ast-grep). Lines and columns from 1; context lines are "
+		    "marked. path and file are relative to /workspace, or "
+		    "absolute. Next page: run_id and offset alone.",
+		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER ","
+		    SCHEMA("pattern": {"type": "string", "minLength": 1,
+		    "maxLength": 4096},
+		    "path": {"type": "string", "minLength": 1,
+		    "maxLength": 4095, "default": "."},
+		    "mode": {"type": "string",
+		    "enum": ["lexical", "structural"], "default": "lexical"},
+		    "language": {"type": "string", "maxLength": 32,
+		    "pattern": "^[A-Za-z+#]+$",
+		    "description": "Of structures; else by file name."},
+		    "glob": {"type": "string", "minLength": 1,
+		    "maxLength": 1024},
+		    "ignore_case": {"type": "boolean", "default": false},
+		    "hidden": {"type": "boolean", "default": false},
+		    "no_ignore": {"type": "boolean", "default": false},
+		    "context": {"type": "integer", "minimum": 0,
+		    "maximum": 20, "default": 0},
+		    "output_mode": {"type": "string", "enum": ["content",
+		    "files_with_matches", "count"], "default": "content"},
+		    "max_results": {"type": "integer", "minimum": 1,
+		    "maximum": 1000, "default": 50},
+		    "offset": {"type": "integer", "minimum": 0,
+		    "maximum": 1000000000, "default": 0}) "," AGAIN_IN ","
+		    SCHEMA_TIMEOUT, SCHEMA("container_id")),
+		.output_schema = SCHEMA_OUT(SCHEMA("ok", "running", "timeout"),
+		    IDS_OUT "," PAGE_OUT ","
+		    SCHEMA("tool": {"enum": ["rg", "grep", "ast-grep"]},
+		    "engine": {"const": "pcre2"},
+		    "root": {"enum": ["/workspace", "/"]},
+		    "fallback": {"const": true},
+		    "note": {"type": "string"},
+		    "warning": {"type": "string"},
+		    "total_is_lower_bound": {"const": true},
+		    "matches": {"type": "array", "items": {"type": "object",
+		    "properties": {"file": {"type": "string"},
+		    "line": {"type": "integer", "minimum": 1},
+		    "column": {"type": "integer", "minimum": 1},
+		    "end_line": {"type": "integer"},
+		    "end_column": {"type": "integer"},
+		    "text": {"type": "string"},
+		    "count": {"type": "integer"},
+		    "context": {"const": true}},
+		    "required": ["file"], "additionalProperties": false}}),
+		    SCHEMA("run_id", "container_id")),
+		.hints = SBX_TOOL_READ_ONLY | SBX_TOOL_IDEMPOTENT,
+		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW,
+		.pool = SBX_POOL_WORK,
+		.container_arg = "container_id",
+	},
 	{
 		.name = "run_python",
 		.title = "Run Python code",
