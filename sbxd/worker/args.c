@@ -33,8 +33,8 @@ static const struct {
 	[ARGS_INTEGER] = { "integer", "an integer", json_type_int },
 	[ARGS_NUMBER] = { "number", "a number", json_type_double },
 	[ARGS_BOOLEAN] = { "boolean", "true or false", json_type_boolean },
-	[ARGS_ARRAY] = { "array", "a list of strings", json_type_array },
-	[ARGS_OBJECT] = { "object", "an object of strings", json_type_object },
+	[ARGS_ARRAY] = { "array", "a list", json_type_array },
+	[ARGS_OBJECT] = { "object", "an object", json_type_object },
 };
 
 struct args_prop {
@@ -45,10 +45,12 @@ struct args_prop {
 	const char *pattern;	/* borrowed from root */
 	regex_t regex;
 	struct json_object *choices, *dflt; /* borrowed from root */
+	struct args_schema *item; /* owned; of objects in a list, or NULL */
 };
 struct args_schema {
-	const struct sbx_tool *tool;
+	const char *name;	/* borrowed: the tool's, or of an item */
 	struct json_object *root;
+	char item_name[48];
 	size_t n;
 	struct args_prop props[MAX_PROPS];
 };
@@ -115,6 +117,26 @@ is_strings(struct json_object *v)
 	    strcmp(json_object_get_string(type), "string") == 0);
 }
 
+static int compile(struct args_schema *s, struct json_object *root,
+    struct sbx_err *err);
+
+/* Items that are objects: their members, as arguments are. */
+static bool
+set_items(struct args_prop *p, struct json_object *v)
+{
+	struct sbx_err err;
+
+	if (p->type != ARGS_ARRAY)
+		return (false);
+	if (is_strings(v))
+		return (true);
+	p->item = sbx_xcalloc(1, sizeof(*p->item));
+	(void)snprintf(p->item->item_name, sizeof(p->item->item_name),
+	    "an item of \"%s\"", p->name);
+	p->item->name = p->item->item_name;
+	return (compile(p->item, json_object_get(v), &err) == 0);
+}
+
 /* One keyword of an argument; false: not one that is enforced here, and one
  * that is only shown would be a promise without anybody behind it. */
 static bool
@@ -138,7 +160,7 @@ set_keyword(struct args_prop *p, const char *key, struct json_object *v)
 		return (p->has_regex && p->type == ARGS_STRING);
 	}
 	if (strcmp(key, "items") == 0)
-		return (p->type == ARGS_ARRAY && is_strings(v));
+		return (set_items(p, v));
 	if (strcmp(key, "additionalProperties") == 0)
 		return (p->type == ARGS_OBJECT && is_strings(v));
 	return (set_bound(p, key, v));
@@ -183,15 +205,16 @@ prop_find(const struct args_schema *s, const char *name)
 	return (NULL);
 }
 
+/* root is consumed. */
 static int
-compile(struct args_schema *s, struct sbx_err *err)
+compile(struct args_schema *s, struct json_object *root, struct sbx_err *err)
 {
 	struct json_object *props, *required;
 	struct args_prop *p;
 	size_t i;
 	int error;
 
-	s->root = json_tokener_parse(s->tool->input_schema);
+	s->root = root;
 	if (s->root == NULL ||
 	    !json_object_object_get_ex(s->root, "properties", &props) ||
 	    !json_object_object_get_ex(s->root, "required", &required))
@@ -220,8 +243,8 @@ args_compile(const struct sbx_tool *tool, struct sbx_err *err)
 {
 	struct args_schema *s = sbx_xcalloc(1, sizeof(*s));
 
-	s->tool = tool;
-	if (compile(s, err) == 0)
+	s->name = tool->name;
+	if (compile(s, json_tokener_parse(tool->input_schema), err) == 0)
 		return (s);
 	args_schema_free(s);
 	return (NULL);
@@ -234,9 +257,11 @@ args_schema_free(struct args_schema *s)
 
 	if (s == NULL)
 		return;
-	for (i = 0; i < s->n; i++)
+	for (i = 0; i < s->n; i++) {
 		if (s->props[i].has_regex)
 			regfree(&s->props[i].regex);
+		args_schema_free(s->props[i].item);
+	}
 	json_object_put(s->root);
 	free(s);
 }
@@ -291,6 +316,9 @@ nearest(const struct args_schema *s, const char *name)
 		{ "environment", "env" }, { "id", "container_id" },
 		{ "input", "stdin" }, { "lines", "limit" },
 		{ "path", "local_src_dir" }, { "path", "local_src_file" },
+		{ "path", "file_path" }, { "path", "file_name" },
+		{ "file_path", "file_name" }, { "new_str", "file_contents" },
+		{ "content", "file_contents" },
 		{ "run_id", "job_id" }, { "job_id", "run_id" },
 		{ "sandbox_id", "container_id" }, { "label", "session_label" },
 		{ "timeout_seconds", "timeout" }, { "workdir", "working_dir" },
@@ -333,12 +361,12 @@ bad_unknown(const struct args_schema *s, const char *name, struct result *res)
 	if (s->n == 0)
 		return (bad(res, "unknown_argument",
 		    "Unknown argument \"%s\": %s takes none.", vis,
-		    s->tool->name));
+		    s->name));
 	/* All names: the next try should not have to guess. */
 	return (bad(res, "unknown_argument", near != NULL ?
 	    "Unknown argument \"%s\": did you mean \"%s\"? %s takes: %s." :
 	    "Unknown argument \"%s\".%.0s %s takes: %s.", vis, near,
-	    s->tool->name, valid.data));
+	    s->name, valid.data));
 }
 
 /* An argument that is in no schema. */
@@ -376,7 +404,8 @@ bad_type(const struct args_prop *p, struct json_object *v, struct result *res)
 	    sbx_parse_u64(json_object_get_string(v), 0, INT64_MAX, &u) == 0)
 		return (bad(res, "bad_argument", "\"%s\" must be an integer: "
 		    "write %" PRIu64 " without quotes.", p->name, u));
-	if (p->type == ARGS_ARRAY && json_object_is_type(v, json_type_string))
+	if (p->type == ARGS_ARRAY && p->item == NULL &&
+	    json_object_is_type(v, json_type_string))
 		return (bad(res, "bad_argument", "\"%s\" must be a list of "
 		    "strings: write [\"%s\"].", p->name,
 		    sbx_vis(vis, sizeof(vis), json_object_get_string(v),
@@ -454,11 +483,14 @@ bad_item(const struct args_prop *p, const char *where, struct json_object *v,
 {
 	char vis[64];
 
-	return (bad(res, "bad_argument", "\"%s\" must be %s; %s is %s.",
-	    p->name, types[p->type].noun,
+	return (bad(res, "bad_argument", "\"%s\" must be %s of %s; %s is "
+	    "%s.", p->name, types[p->type].noun,
+	    p->item != NULL ? "objects" : "strings",
 	    sbx_vis(vis, sizeof(vis), where, strlen(where)),
 	    json_type_to_name(json_object_get_type(v))));
 }
+
+static int check_all(struct args *a, struct result *res);
 
 static int
 check_array(const struct args_prop *p, struct json_object *v,
@@ -472,8 +504,15 @@ check_array(const struct args_prop *p, struct json_object *v,
 	error = check_bounds(p, (int64_t)n, " items", res);
 	for (i = 0; error == 0 && i < n; i++) {
 		item = json_object_array_get_idx(v, i);
-		if (json_object_is_type(item, json_type_string)) {
+		if (p->item == NULL && json_object_is_type(item,
+		    json_type_string)) {
 			error = check_nul(p, item, res);
+			continue;
+		}
+		if (p->item != NULL && json_object_is_type(item,
+		    json_type_object)) {
+			error = check_all(&(struct args){ .schema = p->item,
+			    .obj = item }, res);
 			continue;
 		}
 		(void)snprintf(where, sizeof(where), "item %zu", i);
@@ -609,7 +648,7 @@ check_all(struct args *a, struct result *res)
 				continue;
 			return (bad(res, "missing_argument",
 			    "\"%s\" is missing: %s needs it (%s).",
-			    s->props[i].name, s->tool->name,
+			    s->props[i].name, s->name,
 			    types[s->props[i].type].noun));
 		}
 		error = check_prop(&s->props[i], a, v, res);

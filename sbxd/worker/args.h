@@ -4,7 +4,8 @@
 /*
  * A tool's arguments, checked against the tool's own input schema: what a
  * client reads is what is enforced.  Known keywords: type (one), enum,
- * pattern, minLength, maxLength, minimum, maximum, items (strings), minItems,
+ * pattern, minLength, maxLength, minimum, maximum, items (strings, or objects
+ * with properties as the arguments have them), minItems,
  * maxItems, maxProperties, additionalProperties (strings), default, required.
  * A schema with another one does not compile.
  *

@@ -13,6 +13,10 @@ libsbxworker_a_SOURCES = \
 	sbxd/worker/guide.h sbxd/worker/tool_guide.c sbxd/worker/tool_copy.c sbxd/worker/tool_exec.c \
 	sbxd/worker/tool_lifecycle.c sbxd/worker/tool_output.c \
 	sbxd/worker/script.c sbxd/worker/script.h \
+	sbxd/worker/edit.h sbxd/worker/edit_diff.c sbxd/worker/edit_file.c \
+	sbxd/worker/edit_file.h sbxd/worker/edit_near.c sbxd/worker/edit_python.c \
+	sbxd/worker/edit_text.c sbxd/worker/tool_edit.c sbxd/worker/tool_files.c \
+	sbxd/worker/tool_transform.c \
 	sbxd/worker/search.c sbxd/worker/search.h \
 	sbxd/worker/tool_python.c sbxd/worker/tool_search.c \
 	sbxd/worker/tool_snapshot.c

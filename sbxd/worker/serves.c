@@ -40,7 +40,10 @@ const struct serve_row serves[] = {
 	    STRINGS("argument", "2"), "\"ref\",\"argument\"") },
 	{ "copy_file", tool_copy_file, NULL },
 	{ "copy_project", tool_copy_project, NULL },
+	{ "edit_file", tool_edit_file, NULL },
 	{ "get_workflow_guide", tool_get_workflow_guide, NULL },
+	{ "list_files", tool_list_files, NULL },
+	{ "read_file_range", tool_read_file_range, NULL },
 	{ "read_output", tool_read_output, NULL },
 	{ "run_container_and_exec", tool_run_container_and_exec, NULL },
 	{ "run_python", tool_run_python, NULL },
@@ -57,5 +60,8 @@ const struct serve_row serves[] = {
 	{ "sandbox_snapshot", tool_sandbox_snapshot, NULL },
 	{ "sandbox_stop", tool_sandbox_stop, NULL },
 	{ "search_in_container", tool_search_in_container, NULL },
+	{ "transform_file", tool_transform_file, NULL },
+	{ "undo_file_edit", tool_undo_file_edit, NULL },
+	{ "write_file_sandbox", tool_write_file_sandbox, NULL },
 };
 const size_t serves_n = SBX_NELEM(serves);

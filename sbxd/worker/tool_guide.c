@@ -21,24 +21,29 @@ static const struct guide_phase phases[] = {
 	    "sandbox_attach", "sandbox_list_containers",
 	    "run_container_and_exec" }, "explore" },
 	{ "explore",
-	    "Read before you change. search_in_container finds text and "
-	    "structures; look around with sandbox_exec (ls, sed -n, git "
-	    "log). Results show the part that matters and the "
+	    "Read before you change. list_files shows what there is, "
+	    "search_in_container finds text and structures, read_file_range "
+	    "reads; sandbox_exec does the rest (git log). Results show the "
+	    "part that matters and the "
 	    "whole output stays under run_id: page it with read_output, "
 	    "never run the command again for it. What a shell would garble "
 	    "goes through run_python. Run the tests once as they "
 	    "are, so that you know what failed before you came.",
-	    { "search_in_container", "sandbox_exec", "run_python",
+	    { "list_files", "search_in_container", "read_file_range",
+	    "sandbox_exec", "run_python",
 	    "read_output" }, "edit" },
 	{ "edit",
-	    "Keep a state to go back to with sandbox_snapshot, then change "
-	    "files with commands in sandbox_exec. To try several ways, make "
-	    "as many sandboxes of the same state with sandbox_fork and keep "
-	    "the best. A change that went wrong is undone with "
-	    "sandbox_restore, which refuses to lose newer work unless told. "
+	    "Change files with edit_file, by old_str where you can: it tells "
+	    "when it does not match, and undo_file_edit takes it back. "
+	    "write_file_sandbox makes new files; transform_file changes many "
+	    "by one rule. Keep a state to go back to with sandbox_snapshot. "
+	    "To try several ways, make as many sandboxes of the same state "
+	    "with sandbox_fork and keep the best. A change that went wrong "
+	    "is undone with sandbox_restore, which refuses to lose newer work unless told. "
 	    "Small steps: a snapshot takes milliseconds.",
-	    { "sandbox_snapshot", "sandbox_exec", "sandbox_fork",
-	    "sandbox_restore", "sandbox_drop_snapshot" }, "verify" },
+	    { "edit_file", "write_file_sandbox", "transform_file",
+	    "undo_file_edit", "sandbox_snapshot", "sandbox_fork",
+	    "sandbox_restore" }, "verify" },
 	{ "verify",
 	    "Run the project's own tests with sandbox_exec and read the exit "
 	    "code: status failed is a verdict, not a fault. What takes long "

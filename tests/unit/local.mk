@@ -135,3 +135,12 @@ TESTS += test_report
 test_report_SOURCES = tests/unit/test_report.c tests/tap.h
 test_report_CPPFLAGS = $(AM_CPPFLAGS)
 test_report_LDADD = libsbxreport.a libsbx.a $(JSON_LIBS)
+
+# edits of bytes, near misses, diffs
+check_PROGRAMS += test_edit
+TESTS += test_edit
+test_edit_SOURCES = tests/unit/test_edit.c tests/tap.h sbxd/worker/edit.h \
+	sbxd/worker/edit_diff.c sbxd/worker/edit_near.c \
+	sbxd/worker/edit_text.c
+test_edit_CPPFLAGS = $(AM_CPPFLAGS)
+test_edit_LDADD = libsbx.a
