@@ -212,6 +212,29 @@ script_failed(struct call *call, const struct ask_run *st, const char *code,
 	return (0);
 }
 
+bool
+script_no_git(struct call *call, const struct ask_run *st, int *ret_r)
+{
+	int code = script_exit(st);
+
+	*ret_r = 0;
+	if (st->out_bytes > 0)
+		return (false);
+	if (code == SCRIPT_NO_REPOSITORY) {
+		*ret_r = script_failed(call, st, "no_repository",
+		    "Give working_dir, or make a repository there: git init, "
+		    "by sandbox_exec.", "There is no git work tree");
+		return (true);
+	}
+	if (code != SCRIPT_MISSING)
+		return (false);
+	result_error(call->res, "no_git",
+	    "Make a sandbox of an image that has it.",
+	    "There is no git in this sandbox.");
+	script_ids(call, st);
+	return (true);
+}
+
 void
 script_put(struct result *r, const char *key, const char *s, size_t len,
     size_t *masked)

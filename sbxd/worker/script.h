@@ -60,6 +60,22 @@ int script_errors(struct call *call, const struct ask_run *st,
 int script_failed(struct call *call, const struct ask_run *st,
     const char *code, const char *next, const char *what);
 
+/*
+ * Begins a script that asks git: in the root of the repository, which the
+ * variable t has.  Nothing of the repository may make it wait or page, and
+ * what only reads takes no lock.
+ */
+#define SCRIPT_GIT \
+	"export LC_ALL=C GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0\n" \
+	"export GIT_PAGER=cat GIT_EDITOR=true\n" \
+	"unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_EXTERNAL_DIFF\n" \
+	"command -v git >/dev/null || exit 127\n" \
+	"t=$(git rev-parse --show-toplevel) && cd -- \"$t\" || exit 3\n"
+enum { SCRIPT_NO_REPOSITORY = 3 };
+/* A script that began so and ended before it printed anything: is it for want
+ * of git or of a repository?  Then *ret_r is as tool_fn. */
+bool script_no_git(struct call *call, const struct ask_run *st, int *ret_r);
+
 /* Any bytes, secrets masked and counted. */
 void script_put(struct result *r, const char *key, const char *s, size_t len,
     size_t *masked);

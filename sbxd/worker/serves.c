@@ -40,6 +40,7 @@ const struct serve_row serves[] = {
 	    STRINGS("argument", "2"), "\"ref\",\"argument\"") },
 	{ "copy_file", tool_copy_file, NULL },
 	{ "copy_project", tool_copy_project, NULL },
+	{ "diff_in_container", tool_diff_in_container, NULL },
 	{ "edit_file", tool_edit_file, NULL },
 	{ "get_workflow_guide", tool_get_workflow_guide, NULL },
 	{ "list_files", tool_list_files, NULL },

@@ -50,9 +50,11 @@ static const struct guide_phase phases[] = {
 	    "goes on as a job: sandbox_exec_background starts it, "
 	    "sandbox_exec_check looks, sandbox_exec_kill ends it. Report "
 	    "what ran and what it said, no more; a test that did not run "
-	    "has not passed.",
+	    "has not passed. diff_in_container shows what has changed since "
+	    "the base: look at all of it.",
 	    { "sandbox_exec", "sandbox_exec_background",
-	    "sandbox_exec_check", "sandbox_exec_kill", "read_output" },
+	    "sandbox_exec_check", "sandbox_exec_kill", "read_output",
+	    "diff_in_container" },
 	    "cleanup" },
 	{ "cleanup",
 	    "Get what is wanted out of the output first, for the files end "

@@ -68,6 +68,7 @@ int tool_sandbox_restore(struct call *call);
 int tool_sandbox_fork(struct call *call);
 int tool_sandbox_drop_snapshot(struct call *call);
 int tool_get_workflow_guide(struct call *call);
+int tool_diff_in_container(struct call *call);
 int tool_run_python(struct call *call);
 int tool_search_in_container(struct call *call);
 int resources_read(struct call *call);

@@ -363,6 +363,7 @@ def test_principals(d):
         "read_output": {"run_id": rid},
         "copy_file": {"container_id": cid, "local_src_file": "x"},
         "copy_project": {"container_id": cid},
+        "diff_in_container": {"container_id": cid},
         "run_python": {"container_id": cid, "code": "1"},
         "read_file_range": {"container_id": cid, "file_path": "x"},
         "list_files": {"container_id": cid},
