@@ -38,6 +38,9 @@ const struct serve_row serves[] = {
 	{ "completion/complete", prompts_complete,
 	    PSEUDO("completion/complete", STRINGS("ref", "4") ","
 	    STRINGS("argument", "2"), "\"ref\",\"argument\"") },
+	{ "checkpoint", tool_checkpoint, NULL },
+	{ "checkpoint_list", tool_checkpoint_list, NULL },
+	{ "checkpoint_restore", tool_checkpoint_restore, NULL },
 	{ "copy_file", tool_copy_file, NULL },
 	{ "copy_project", tool_copy_project, NULL },
 	{ "diff_in_container", tool_diff_in_container, NULL },

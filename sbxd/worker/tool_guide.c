@@ -40,10 +40,13 @@ static const struct guide_phase phases[] = {
 	    "To try several ways, make as many sandboxes of the same state "
 	    "with sandbox_fork and keep the best. A change that went wrong "
 	    "is undone with sandbox_restore, which refuses to lose newer work unless told. "
-	    "Small steps: a snapshot takes milliseconds.",
+	    "Small steps: a snapshot takes milliseconds. In a git "
+	    "repository, checkpoint commits a step, checkpoint_list shows "
+	    "them and checkpoint_restore goes back to one.",
 	    { "edit_file", "write_file_sandbox", "transform_file",
 	    "undo_file_edit", "sandbox_snapshot", "sandbox_fork",
-	    "sandbox_restore" }, "verify" },
+	    "sandbox_restore", "checkpoint", "checkpoint_list",
+	    "checkpoint_restore" }, "verify" },
 	{ "verify",
 	    "Run the project's own tests with sandbox_exec and read the exit "
 	    "code: status failed is a verdict, not a fault. What takes long "

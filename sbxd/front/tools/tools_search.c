@@ -162,6 +162,88 @@ const struct sbx_tool sbx_tools_search[] = {
 		.container_arg = "container_id",
 	},
 	{
+		.name = "checkpoint",
+		.title = "Commit the state of a work tree",
+		.description =
+		    "Commit all changes, untracked files too (told as "
+		    "swept_untracked; .gitignore holds), on the branch of the "
+		    "sandbox's repository, to go back to with "
+		    "checkpoint_restore. No hooks, no signature, an identity "
+		    "of its own. Refused while a merge is under way.",
+		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER ","
+		    SCHEMA("message": {"type": "string", "minLength": 1,
+		    "maxLength": 65536, "pattern": "[^[:space:]]"}) ","
+		    WORKING_DIR "," SCHEMA_TIMEOUT,
+		    SCHEMA("container_id", "message")),
+		.output_schema = SCHEMA_OUT(SCHEMA("ok", "running", "timeout"),
+		    IDS_OUT ","
+		    SCHEMA("sha": {"type": "string"},
+		    "message": {"type": "string"},
+		    "swept_untracked": {"type": "array",
+		    "items": {"type": "string"}},
+		    "swept_total": {"type": "integer"}),
+		    SCHEMA("run_id", "container_id")),
+		.hints = 0,
+		.profiles = SBX_PROFILE_IMPLEMENT,
+		.pool = SBX_POOL_WORK,
+		.container_arg = "container_id",
+	},
+	{
+		.name = "checkpoint_list",
+		.title = "List checkpoints",
+		.description =
+		    "Commits of HEAD that no remote has, newest first; in a "
+		    "repository without a remote all of them (scope). "
+		    "by_checkpoint: made by checkpoint.",
+		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER ","
+		    SCHEMA("limit": {"type": "integer", "minimum": 1,
+		    "maximum": 1000, "default": 20}) ","
+		    WORKING_DIR "," SCHEMA_TIMEOUT, SCHEMA("container_id")),
+		.output_schema = SCHEMA_OUT(SCHEMA("ok", "running", "timeout"),
+		    IDS_OUT ","
+		    SCHEMA("scope": {"enum": ["unpushed", "all"]},
+		    "truncated": {"type": "boolean"},
+		    "checkpoints": {"type": "array", "items":
+		    {"type": "object", "properties": {
+		    "sha": {"type": "string"},
+		    "date": {"type": "string"},
+		    "message": {"type": "string"},
+		    "by_checkpoint": {"type": "boolean"}},
+		    "required": ["sha", "date", "message", "by_checkpoint"],
+		    "additionalProperties": false}}),
+		    SCHEMA("run_id", "container_id")),
+		.hints = SBX_TOOL_READ_ONLY | SBX_TOOL_IDEMPOTENT,
+		.profiles = SBX_PROFILE_IMPLEMENT,
+		.pool = SBX_POOL_WORK,
+		.container_arg = "container_id",
+	},
+	{
+		.name = "checkpoint_restore",
+		.title = "Go back to a checkpoint",
+		.description =
+		    "git reset --hard to a commit of the repository: changes "
+		    "that are not committed are lost (told as discarded), "
+		    "untracked files stay. previous is what HEAD was.",
+		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER ","
+		    SCHEMA("sha": {"type": "string",
+		    "pattern": "^[0-9a-f]{4,64}$"}) ","
+		    WORKING_DIR "," SCHEMA_TIMEOUT,
+		    SCHEMA("container_id", "sha")),
+		.output_schema = SCHEMA_OUT(SCHEMA("ok", "running", "timeout"),
+		    IDS_OUT ","
+		    SCHEMA("restored_to": {"type": "string"},
+		    "previous": {"type": "string"},
+		    "discarded": {"type": "array",
+		    "items": {"type": "string"}},
+		    "discarded_total": {"type": "integer"},
+		    "warning": {"type": "string"}),
+		    SCHEMA("run_id", "container_id")),
+		.hints = SBX_TOOL_DESTRUCTIVE | SBX_TOOL_IDEMPOTENT,
+		.profiles = SBX_PROFILE_IMPLEMENT,
+		.pool = SBX_POOL_WORK,
+		.container_arg = "container_id",
+	},
+	{
 		.name = "run_python",
 		.title = "Run Python code",
 		.description =
