@@ -426,7 +426,9 @@ void
 report_tap(struct report_work *w)
 {
 	const struct sbx_report_in *in = w->in;
-	struct text rest = in->report != NULL ? (struct text){ in->report,
+	/* of make check the report is another thing */
+	struct text rest = in->report != NULL &&
+	    in->format == SBX_REPORT_TAP ? (struct text){ in->report,
 	    in->report_len } : (struct text){ in->output != NULL ? in->output :
 	    "", in->output != NULL ? in->output_len : 0 }, line;
 	struct tap t = { .w = w };

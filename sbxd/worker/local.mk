@@ -19,11 +19,24 @@ libsbxworker_a_SOURCES = \
 	sbxd/worker/tool_transform.c \
 	sbxd/worker/search.c sbxd/worker/search.h \
 	sbxd/worker/tool_checkpoint.c sbxd/worker/tool_diff.c sbxd/worker/tool_python.c sbxd/worker/tool_search.c \
-	sbxd/worker/tool_snapshot.c
+	sbxd/worker/tool_snapshot.c \
+	sbxd/worker/tool_verify.c sbxd/worker/verify.c sbxd/worker/verify.h
 libsbxworker_a_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
 pkglibexec_PROGRAMS += sbxd-worker
 sbxd_worker_SOURCES = sbxd/worker/main.c
 sbxd_worker_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
-sbxd_worker_LDADD = libsbxworker.a libsbxtools.a libsbxprivs.a libsbx.a $(JSON_LIBS) $(SECCOMP_LIBS) \
+sbxd_worker_LDADD = libsbxworker.a libsbxreport.a libsbxtools.a libsbxprivs.a libsbx.a $(JSON_LIBS) $(SECCOMP_LIBS) \
 	$(CAP_LIBS) -lm
 dist_man_MANS += sbxd/worker/sbxd-worker.8
+
+# scripts that run in a sandbox, as strings
+EXTRA_DIST += sbxd/worker/verify.sh sbxd/worker/affected.py
+BUILT_SOURCES += verify_script.h
+CLEANFILES += verify_script.h
+verify_script.h: $(top_srcdir)/sbxd/worker/verify.sh \
+	$(top_srcdir)/sbxd/worker/affected.py
+	$(AM_V_GEN)for n in verify.sh affected.py; do \
+		echo "static const char $${n%.*}_script[] ="; \
+		sed -e 's/[\\"]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/' \
+			$(top_srcdir)/sbxd/worker/$$n; echo ";"; done >$@.tmp && mv $@.tmp $@
+libsbxworker_a-tool_verify.$(OBJEXT): verify_script.h

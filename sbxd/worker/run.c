@@ -245,24 +245,34 @@ foreground_ms(const struct call *call, const struct run_spec *s)
 }
 
 int
-run_foreground(struct call *call, const struct run_spec *s, bool *ret_over)
+run_await(struct call *call, const struct run_spec *s,
+    struct ask_run *ret_state)
 {
-	struct ask_run state;
 	char run[SBX_RUN_HEX + 1];
 	int error;
 
-	*ret_over = true;
 	error = run_start(call, s, run);
 	if (error != 0)
 		return (call_refused(call, error));
 	error = run_wait(call, run, foreground_ms(call, s), s->timeout_ms,
-	    &state);
+	    ret_state);
 	if (error == SBX_E_POLICY) {
 		error = call_refused(call, error);
 		result_str(call->res, "run_id", run);
 		return (error);
 	}
-	if (error != 0)
+	return (error != 0 ? error : 1);
+}
+
+int
+run_foreground(struct call *call, const struct run_spec *s, bool *ret_over)
+{
+	struct ask_run state;
+	int error;
+
+	*ret_over = true;
+	error = run_await(call, s, &state);
+	if (error != 1)
 		return (error);
 	*ret_over = state.state == SBX_RUN_ENDED;
 	return (run_result(call, &state, s->only));

@@ -42,6 +42,12 @@ int run_start(struct call *call, const struct run_spec *spec, char *ret_run);
 int run_wait(struct call *call, const char *run, uint32_t ms,
     uint64_t timeout_ms, struct ask_run *ret_state);
 /*
+ * Start, and wait as long as a call may.  1: *ret_state is how it is; else as
+ * tool_fn, with the error object.
+ */
+int run_await(struct call *call, const struct run_spec *spec,
+    struct ask_run *ret_state);
+/*
  * Start, wait as long as a call may, and make the result.  *ret_over: false
  * when the run goes on as a job.  As tool_fn.
  */

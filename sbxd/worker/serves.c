@@ -46,6 +46,7 @@ const struct serve_row serves[] = {
 	{ "diff_in_container", tool_diff_in_container, NULL },
 	{ "edit_file", tool_edit_file, NULL },
 	{ "get_workflow_guide", tool_get_workflow_guide, NULL },
+	{ "lint_in_container", tool_lint_in_container, NULL },
 	{ "list_files", tool_list_files, NULL },
 	{ "read_file_range", tool_read_file_range, NULL },
 	{ "read_output", tool_read_output, NULL },
@@ -65,7 +66,9 @@ const struct serve_row serves[] = {
 	{ "sandbox_stop", tool_sandbox_stop, NULL },
 	{ "search_in_container", tool_search_in_container, NULL },
 	{ "transform_file", tool_transform_file, NULL },
+	{ "type_check_in_container", tool_type_check_in_container, NULL },
 	{ "undo_file_edit", tool_undo_file_edit, NULL },
+	{ "verify_in_container", tool_verify_in_container, NULL },
 	{ "write_file_sandbox", tool_write_file_sandbox, NULL },
 };
 const size_t serves_n = SBX_NELEM(serves);

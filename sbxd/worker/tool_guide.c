@@ -48,16 +48,21 @@ static const struct guide_phase phases[] = {
 	    "sandbox_restore", "checkpoint", "checkpoint_list",
 	    "checkpoint_restore" }, "verify" },
 	{ "verify",
-	    "Run the project's own tests with sandbox_exec and read the exit "
-	    "code: status failed is a verdict, not a fault. What takes long "
-	    "goes on as a job: sandbox_exec_background starts it, "
+	    "verify_in_container finds the project's languages, lints, checks "
+	    "types and runs its own tests: status ok means that tests ran "
+	    "and passed, each failure has its file, line and assertion. "
+	    "lint_in_container and type_check_in_container do one of it, "
+	    "for a file. A tool that is ran:false was not there: that is no "
+	    "clean bill. Other commands go by sandbox_exec. What takes long "
+	    "goes on as a job: sandbox_exec_background starts one, "
 	    "sandbox_exec_check looks, sandbox_exec_kill ends it. Report "
 	    "what ran and what it said, no more; a test that did not run "
 	    "has not passed. diff_in_container shows what has changed since "
 	    "the base: look at all of it.",
-	    { "sandbox_exec", "sandbox_exec_background",
-	    "sandbox_exec_check", "sandbox_exec_kill", "read_output",
-	    "diff_in_container" },
+	    { "verify_in_container", "lint_in_container",
+	    "type_check_in_container", "sandbox_exec",
+	    "sandbox_exec_background", "sandbox_exec_check",
+	    "sandbox_exec_kill", "read_output", "diff_in_container" },
 	    "cleanup" },
 	{ "cleanup",
 	    "Get what is wanted out of the output first, for the files end "

@@ -8,7 +8,7 @@ libsbxfixture_a_SOURCES = tests/conformance/rows.c \
 libsbxfixture_a_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
 # tables.c takes the place of the libraries' own, which are then not linked;
 # the functions stand beside the tables, so the front has a worker's code too
-FIXTURE_LIBS = libsbxfixture.a libsbxworker.a libsbxtools.a
+FIXTURE_LIBS = libsbxfixture.a libsbxworker.a libsbxreport.a libsbxtools.a
 tests_conformance_sbxd_front_SOURCES = sbxd/front/main.c \
 	tests/conformance/tables.c
 tests_conformance_sbxd_front_CPPFLAGS = $(sbxd_front_CPPFLAGS)

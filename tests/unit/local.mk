@@ -4,7 +4,7 @@ check_PROGRAMS += test_args
 TESTS += test_args
 test_args_SOURCES = tests/unit/test_args.c tests/tap.h
 test_args_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
-test_args_LDADD = libsbxworker.a libsbxtools.a libsbx.a $(JSON_LIBS) -lm
+test_args_LDADD = libsbxworker.a libsbxreport.a libsbxtools.a libsbx.a $(JSON_LIBS) -lm
 
 check_PROGRAMS += test_conf
 TESTS += test_conf

@@ -426,7 +426,8 @@ test_text(void)
 	    0) == FAILED, "make check: a failure that no summary has");
 	ok(verdict_of(A, NULL, "PASS: a\n# TOTAL: 2\n# PASS:  2\n", 0) ==
 	    UNPARSABLE, "make check: fewer lines than it says");
-	ok(verdict_of(A, NULL, "1..1\nok 1 - a\n", 0) == GREEN,
+	ok(verdict_of(A, NULL, "1..1\nok 1 - a\n", 0) == GREEN &&
+	    verdict_of(A, "", "1..1\nok 1 - a\n", 0) == GREEN,
 	    "make check: TAP will do");
 	for (int i = 1; i <= 60; i++)
 		n += (size_t)sprintf(big + n, "not ok %d - t%d\n", i, i);
