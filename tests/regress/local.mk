@@ -178,3 +178,7 @@ EXTRA_DIST += tests/regress/test_git_egress.py
 # the parser of requests beside nginx and squid
 TESTS += tests/regress/test_http_servers.py
 EXTRA_DIST += tests/regress/test_http_servers.py
+
+# the project's tests, linters and type checkers in a sandbox
+TESTS += tests/regress/test_verify.py tests/regress/test_lint.py
+EXTRA_DIST += tests/regress/test_verify.py tests/regress/test_lint.py
