@@ -33,14 +33,15 @@ journal_shell_start(const struct ctl *c, const struct run *r,
 	    q->cwd, NULL);
 }
 
-/* The sandbox of that id if it can run something, whoever's it is. */
+/* The sandbox of that id if it can run something, whoever's it is.  In one that
+ * stands for what was made in it nothing else may run. */
 static struct sandbox *
 shell_sandbox(struct ctl *c, const struct sbx_shell_start *q)
 {
 	struct sandbox *sb = sandbox_find(c->m, q->container);
 	const char *why = policy_shell(q);
 
-	if (sb == NULL || sb->state != SBX_SANDBOX_READY)
+	if (sb == NULL || sb->hidden || sb->state != SBX_SANDBOX_READY)
 		ctl_refuse(c, "not_found", "Run `sbx ps` for those that "
 		    "exist.", "there is no sandbox %s", q->container);
 	else if (why != NULL)
