@@ -65,8 +65,12 @@ file_ask(struct monitor *m, struct worker *w, const struct sbx_file_ask *q,
 
 	if (sb == NULL)
 		return;
-	if (q->op >= SBX_FILE_PACK || engine == NULL) {
+	if (q->op >= SBX_FILE_PACK) {
 		ask_refuse(w, "bad_argument", "", "there is no such work");
+		return;
+	}
+	if (engine == NULL) {
+		ask_refuse(w, "suite_degraded", "", "the engine is not there");
 		return;
 	}
 	memcpy(w->ask.container, sb->id, sizeof(sb->id));
