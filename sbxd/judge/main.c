@@ -3,8 +3,10 @@
  *
  * The monitor starts one for each verification.  It sees bytes of one sandbox
  * and reports of another, both hostile; what it says is what the monitor
- * grants by.  It opens nothing, has no network and keeps nothing: were it in
- * the hands of the tree that it judges, it could lie about that tree alone.
+ * grants by.  It opens nothing, has no network and keeps nothing.  Were it in
+ * the hands of the stream of files (stream.c, tree.c: nothing else of a sandbox
+ * is read before the tree is named, once), it could name another tree, to its
+ * own principal alone; in those of a report, lie about that tree alone.
  */
 #include "common/base/log.h"
 #include "common/privs/privs.h"
@@ -20,7 +22,7 @@
 #define CHANNEL_FD 3
 #define START_TIMEOUT_MS 10000
 #define SEND_TIMEOUT_MS 10000
-#define IDLE_MS (3600 * 1000)	/* longer than all tests of a tree may take */
+#define IDLE_MS (7200 * 1000)	/* tests of one runner may take half of it */
 
 static const uint16_t types[] = { SBX_MSG_JUDGE_TREE, SBX_MSG_JUDGE_REPORT, 0 };
 static const struct sbx_accepts list = { SBX_PROC_JUDGE, SBX_PROC_MONITOR,

@@ -341,7 +341,9 @@ deps_run_ended(struct monitor *m, struct sandbox *sb)
 	const struct run *r = d != NULL ? run_find(m, d->run) : NULL;
 	struct snapshot *s;
 
-	if (d == NULL || d->take_id != 0 || d->failed)
+	/* whatever else ended in it: of a run that goes on nothing is known */
+	if (d == NULL || d->take_id != 0 || d->failed ||
+	    (r != NULL && r->state != SBX_RUN_ENDED))
 		return;
 	if (r == NULL)
 		fail(m, d, 0, "the commands could not be started");
@@ -361,12 +363,16 @@ deps_run_ended(struct monitor *m, struct sandbox *sb)
 
 /* Before its layer was asked for that is the end of it. */
 void
-deps_sandbox_gone(struct monitor *m, struct sandbox *sb)
+deps_sandbox_gone(struct monitor *m, struct sandbox *sb, const char *reason)
 {
 	struct deps *d = deps_of(m, sb);
+	char text[256];
 
-	if (d != NULL && d->take_id == 0 && !d->failed)
-		fail(m, d, 0, "its sandbox ended");
+	if (d == NULL || d->take_id != 0 || d->failed)
+		return;
+	(void)snprintf(text, sizeof(text), "its sandbox ended%s%.200s",
+	    reason[0] != '\0' ? ": " : "", reason);
+	fail(m, d, 0, text);
 }
 
 /* What the layer is called. */

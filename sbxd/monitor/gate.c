@@ -19,13 +19,15 @@
  * any of it after the names of the files.
  */
 
+#define MAKE_NS (60 * S_NS)		/* for its sandbox */
 #define FILES_NS (150 * S_NS)		/* for all of them to cross */
 #define READ_NS (30 * S_NS)		/* for a report and its verdict */
+#define RUN_MAX_MS (3600u * 1000)	/* for one row of tests */
 #define WAIT_MAX_MS (3600u * 1000)
 #define ASK_S 15
 #define RUNNING_MAX 4			/* at once, one principal: */
 #define RUNNING_MAX_OWN 2
-#define RESULT_FIELDS 9
+#define KEPT_OWN 4			/* then its own make room first */
 
 static struct gate *
 gate_of(struct monitor *m, const struct sandbox *sb)
@@ -33,6 +35,18 @@ gate_of(struct monitor *m, const struct sandbox *sb)
 	for (size_t i = 0; i < MAX_GATES; i++)
 		if (m->gates[i].used && strcmp(m->gates[i].fresh, sb->id) == 0)
 			return (&m->gates[i]);
+	return (NULL);
+}
+
+/* The one that waits for the answer to our request `id`, which this is. */
+static struct gate *
+gate_answered(struct monitor *m, enum gate_ask what, uint32_t id)
+{
+	for (size_t i = 0; id != 0 && i < MAX_GATES; i++)
+		if (m->gates[i].used && m->gates[i].asked[what] == id) {
+			m->gates[i].asked[what] = 0;
+			return (&m->gates[i]);
+		}
 	return (NULL);
 }
 
@@ -53,19 +67,34 @@ state_send(struct worker *w, const struct gate *g)
 	ask_done(w);
 }
 
+/* Killed: what it reads may make it take its time, and those that linger would
+ * fill the starter's table. */
+static void
+judge_kill(struct gate *g)
+{
+	struct sbx_peer *judge = g->judge;
+
+	g->judge = NULL;
+	if (g->instance != 0 && g->m->starter != NULL)
+		(void)sbx_send_start_kill(g->m->starter, 0,
+		    &(struct sbx_start_kill){ .proc = SBX_PROC_JUDGE,
+		    .instance = g->instance }, NULL);
+	g->instance = 0;
+	if (judge != NULL)
+		sbx_peer_end_later(judge, SBX_E_CLOSED);
+}
+
 static void
 gate_close(struct gate *g)
 {
-	struct sbx_peer *judge = g->judge;
 	struct sandbox *sb = sandbox_find(g->m, g->fresh);
 
 	sbx_close(&g->list_fd);
 	free(g->dir);
 	g->dir = NULL;
-	g->judge = NULL;
+	g->judging = false;
 	g->fresh[0] = '\0';
-	if (judge != NULL)
-		sbx_peer_end_later(judge, SBX_E_CLOSED);
+	judge_kill(g);
 	if (sb != NULL)
 		sandbox_stop(g->m, sb, "its verification ended");
 }
@@ -79,6 +108,18 @@ gate_free(struct gate *g)
 	g->list_fd = -1;
 }
 
+/* May use the journal's reserve: what was begun must be seen to end. */
+static void
+gate_record(struct gate *g)
+{
+	journal_add(g->m, &(struct record){ .flags = SBX_JOURNAL_RESERVED,
+	    .op = "verify_fresh", .phase = "end", .who = g->who,
+	    .container = g->work, .run = g->id, .code = g->passed ? 0 : 1 },
+	    "tree", g->sha1, "tree_sha256", g->sha256, "image",
+	    g->digest[0] != '\0' ? g->digest : g->image, "layer", g->layer,
+	    "ran", g->ran, "reason", g->reason, NULL);
+}
+
 /* What was found, for the record and for whoever waits. */
 static void
 gate_end(struct gate *g)
@@ -88,12 +129,7 @@ gate_end(struct gate *g)
 
 	g->phase = SBX_GATE_ENDED;
 	g->ended_ns = sbx_mono_ns();
-	journal_add(m, &(struct record){ .op = "verify_fresh",
-	    .phase = "end", .who = g->who, .container = g->work,
-	    .run = g->id, .code = g->passed ? 0 : 1 }, "tree", g->sha1,
-	    "tree_sha256", g->sha256, "image", g->digest[0] != '\0' ?
-	    g->digest : g->image, "layer", g->layer, "ran", g->ran, "reason",
-	    g->reason, NULL);
+	gate_record(g);
 	gate_close(g);
 	for (size_t i = 0; i < SBX_NELEM(m->workers); i++) {
 		w = &m->workers[i];
@@ -115,20 +151,35 @@ gate_fail(struct gate *g, const char *reason)
 
 /* --- passes ------------------------------------------------------------------- */
 
-/* The oldest goes when there is no room. */
+static bool
+pass_same(const struct pass *a, const struct pass *b)
+{
+	return (strcmp(a->sha1, b->sha1) == 0 &&
+	    strcmp(a->sha256, b->sha256) == 0 &&
+	    strcmp(a->image, b->image) == 0 &&
+	    strcmp(a->layer, b->layer) == 0 && strcmp(a->ran, b->ran) == 0);
+}
+
+/* Its principal's own: nobody's passes make room for somebody else's.  The same
+ * again is the same pass, made anew. */
 static void
 pass_store(struct gate *g)
 {
-	struct monitor *m = g->m;
-	struct pass *p = &m->passes[m->next_pass++ % MAX_PASSES];
+	struct principal *who = g->who;
+	struct pass *slot = NULL, p = { .when_wall_ns = sbx_wall_ns() };
 
-	*p = (struct pass){ .who = g->who, .when_wall_ns = sbx_wall_ns() };
-	memcpy(p->sha1, g->sha1, sizeof(p->sha1));
-	memcpy(p->sha256, g->sha256, sizeof(p->sha256));
-	(void)sbx_strlcpy(p->image, g->digest[0] != '\0' ? g->digest :
-	    g->image, sizeof(p->image));
-	memcpy(p->layer, g->layer, sizeof(p->layer));
-	memcpy(p->ran, g->ran, sizeof(p->ran));
+	memcpy(p.sha1, g->sha1, sizeof(p.sha1));
+	memcpy(p.sha256, g->sha256, sizeof(p.sha256));
+	(void)sbx_strlcpy(p.image, g->digest[0] != '\0' ? g->digest :
+	    g->image, sizeof(p.image));
+	memcpy(p.layer, g->layer, sizeof(p.layer));
+	memcpy(p.ran, g->ran, sizeof(p.ran));
+	for (size_t i = 0; i < MAX_PASSES && slot == NULL; i++)
+		if (pass_same(&who->passes[i], &p))
+			slot = &who->passes[i];
+	if (slot == NULL)
+		slot = &who->passes[who->next_pass++ % MAX_PASSES];
+	*slot = p;
 	g->passed = true;
 }
 
@@ -191,46 +242,51 @@ gate_next(struct gate *g)
 	}
 }
 
-/* The report is what they wrote to stdout. */
+/* The report is what they wrote to stdout.  What of the run is not known before
+ * its end must not be taken for it, whatever else ended in that sandbox. */
 bool
 gate_run_ended(struct monitor *m, struct sandbox *sb)
 {
 	struct gate *g = gate_of(m, sb);
 	struct sbx_peer *rec = component_peer(m, SBX_PROC_RECORDER);
+	const struct run *r;
 
 	if (g == NULL)
 		return (false);
-	if (g->phase != SBX_GATE_TESTS || g->read_id != 0)
+	if (g->phase != SBX_GATE_TESTS || g->asked[GATE_READ] != 0 ||
+	    g->judging)
 		return (true);
-	if (run_find(m, g->run) == NULL)
+	if ((r = run_find(m, g->run)) == NULL)
 		gate_fail(g, "its tests could not be started");
+	else if (r->state != SBX_RUN_ENDED)
+		return (true);
 	else if (rec == NULL)
 		gate_fail(g, "what its tests reported cannot be read");
 	else {
-		g->read_id = ++m->next_id;
+		g->asked[GATE_READ] = ++m->next_id;
 		g->by_ns = sbx_mono_ns() + READ_NS;
-		(void)sbx_send_run_read(rec, g->read_id,
+		tick_arm(m);
+		(void)sbx_send_run_read(rec, g->asked[GATE_READ],
 		    &(struct sbx_run_read){ .run = g->run,
 		    .stream = SBX_STREAM_OUT }, NULL);
 	}
 	return (true);
 }
 
-/* RUN_DATA or RUN_NODATA.  What is not all in one piece is not a report. */
+/* RUN_DATA or RUN_NODATA.  What is not all in one piece is more than is read,
+ * and the judge says so. */
 bool
 gate_read(struct monitor *m, struct sbx_in *in)
 {
+	struct gate *g = gate_answered(m, GATE_READ, in->hdr.id);
+	bool is_data = in->hdr.type == SBX_MSG_RUN_DATA;
 	const struct sbx_run_data *d = &in->m.run_data;
 	struct sbx_judge_report q = { 0 };
-	struct gate *g = NULL;
 	const struct run *r;
 	int SBX_CLEANUP(fd) none = -1;
 
-	for (size_t i = 0; i < MAX_GATES && g == NULL; i++)
-		if (m->gates[i].used && m->gates[i].read_id == in->hdr.id)
-			g = &m->gates[i];
-	if (g == NULL)
-		return (false);
+	if (g == NULL || g->phase != SBX_GATE_TESTS)
+		return (g != NULL);
 	r = run_find(m, g->run);
 	if (r == NULL || g->judge == NULL ||
 	    sbx_memfd_sealed("none", "", 0, &none) != 0) {
@@ -239,13 +295,14 @@ gate_read(struct monitor *m, struct sbx_in *in)
 	}
 	q = (struct sbx_judge_report){ .runner = (uint8_t)g->row,
 		.status = r->status, .why = r->why };
-	if (in->hdr.type == SBX_MSG_RUN_DATA && d->start == 0 &&
-	    d->length == d->total) {
+	if (is_data && d->start == 0 && d->length == d->total) {
 		q.offset = d->file_offset;
 		q.length = d->length;
-		(void)sbx_send_judge_report(g->judge, 0, &q, in->fds);
-	} else
-		(void)sbx_send_judge_report(g->judge, 0, &q, &none);
+	} else if (is_data)
+		q.length = UINT64_MAX;
+	g->judging = true;
+	(void)sbx_send_judge_report(g->judge, 0, &q, q.length > 0 &&
+	    q.length < UINT64_MAX ? in->fds : &none);
 	return (true);
 }
 
@@ -277,9 +334,9 @@ add_result(struct gate *g, const struct sbx_judge_verdict *v)
 int
 gate_verdict(struct gate *g, const struct sbx_judge_verdict *v)
 {
-	if (g->phase != SBX_GATE_TESTS || g->read_id == 0)
+	if (g->phase != SBX_GATE_TESTS || !g->judging)
 		return (SBX_E_STATE);
-	g->read_id = 0;
+	g->judging = false;
 	add_result(g, v);
 	g->red |= !v->green;
 	gate_next(g);
@@ -316,11 +373,8 @@ file_fail(struct gate *g, const char *reason)
 bool
 gate_packed(struct monitor *m, const struct sbx_engine_filed *q, uint32_t id)
 {
-	struct gate *g = NULL;
+	struct gate *g = gate_answered(m, GATE_PACK, id);
 
-	for (size_t i = 0; i < MAX_GATES && g == NULL; i++)
-		if (m->gates[i].used && m->gates[i].pack_id == id)
-			g = &m->gates[i];
 	if (g == NULL || g->phase != SBX_GATE_FILES)
 		return (g != NULL);
 	g->packed = true;
@@ -337,11 +391,8 @@ bool
 gate_unpacked(struct monitor *m, const struct sbx_engine_unpacked *q,
     uint32_t id)
 {
-	struct gate *g = NULL;
+	struct gate *g = gate_answered(m, GATE_UNPACK, id);
 
-	for (size_t i = 0; i < MAX_GATES && g == NULL; i++)
-		if (m->gates[i].used && m->gates[i].unpack_id == id)
-			g = &m->gates[i];
 	if (g == NULL || g->phase != SBX_GATE_FILES)
 		return (g != NULL);
 	g->unpacked = true;
@@ -420,20 +471,22 @@ send_files(struct gate *g, struct sbx_peer *engine)
 	if ((r = sbx_wire_pair(pair)) != 0)
 		return (r);
 	r = sbx_send_start(m->starter, 0, &(struct sbx_start){
-	    .proc = SBX_PROC_JUDGE, .instance = ++m->next_copy }, &pair[1]);
+	    .proc = SBX_PROC_JUDGE, .instance = g->instance = ++m->next_copy },
+	    &pair[1]);
 	sbx_close(&pair[1]);
 	g->judge = sbx_peer_new(m->base, pair[0], &monitor_from_judge, m,
 	    judge_ended);
-	g->pack_id = ++m->next_id;
-	g->unpack_id = ++m->next_id;
+	g->asked[GATE_PACK] = ++m->next_id;
+	g->asked[GATE_UNPACK] = ++m->next_id;
 	if (r == 0)
 		r = sbx_send_judge_tree(g->judge, 0,
 		    &(struct sbx_judge_tree){ 0 }, (int[]){ r1, w2 });
 	if (r == 0)
-		r = sbx_send_engine_file(engine, g->pack_id, &pack,
+		r = sbx_send_engine_file(engine, g->asked[GATE_PACK], &pack,
 		    (int[]){ g->list_fd, w1 });
 	if (r == 0)
-		r = sbx_send_engine_unpack(engine, g->unpack_id, &unpack, &r2);
+		r = sbx_send_engine_unpack(engine, g->asked[GATE_UNPACK],
+		    &unpack, &r2);
 	return (r);
 }
 
@@ -459,14 +512,17 @@ gate_sandbox_ready(struct monitor *m, struct sandbox *sb)
 }
 
 void
-gate_sandbox_gone(struct monitor *m, struct sandbox *sb)
+gate_sandbox_gone(struct monitor *m, struct sandbox *sb, const char *reason)
 {
 	struct gate *g = gate_of(m, sb);
+	char text[256];
 
 	if (g == NULL)
 		return;
 	g->fresh[0] = '\0';
-	gate_fail(g, "its sandbox ended");
+	(void)snprintf(text, sizeof(text), "its sandbox ended%s%.200s",
+	    reason[0] != '\0' ? ": " : "", reason);
+	gate_fail(g, text);
 }
 
 /* --- asks ----------------------------------------------------------------------- */
@@ -495,33 +551,44 @@ recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
 		return;
 	}
 	sb->maker = NULL;	/* it goes on when its call does not wait */
+	g->by_ns = sbx_mono_ns() + MAKE_NS;
+	tick_arm(m);
 	state_send(w, g);
 }
 
-/* The oldest that ended makes room. */
+/* The oldest that ended makes room: an own one, where there are several. */
 static struct gate *
 gate_new(struct monitor *m, const struct principal *who)
 {
-	struct gate *g, *found = NULL;
-	unsigned all = 0, own = 0;
+	struct gate *g, *unused = NULL, *old = NULL, *own_old = NULL;
+	unsigned all = 0, own = 0, own_kept = 0;
 
-	for (size_t i = 0; i < MAX_GATES; i++) {
-		g = &m->gates[i];
-		all += g->used && g->phase != SBX_GATE_ENDED;
-		own += g->used && g->phase != SBX_GATE_ENDED && g->who == who;
-		if (!g->used && (found == NULL || found->used))
-			found = g;
-		else if (g->used && g->phase == SBX_GATE_ENDED &&
-		    (found == NULL || (found->used &&
-		    g->ended_ns < found->ended_ns)))
-			found = g;
+	for (g = m->gates; g < m->gates + MAX_GATES; g++) {
+		if (!g->used) {
+			unused = g;
+			continue;
+		}
+		own_kept += g->who == who;
+		if (g->phase != SBX_GATE_ENDED) {
+			all++;
+			own += g->who == who;
+			continue;
+		}
+		if (old == NULL || g->ended_ns < old->ended_ns)
+			old = g;
+		if (g->who == who && (own_old == NULL ||
+		    g->ended_ns < own_old->ended_ns))
+			own_old = g;
 	}
-	if (all >= RUNNING_MAX || own >= RUNNING_MAX_OWN || found == NULL)
+	if (all >= RUNNING_MAX || own >= RUNNING_MAX_OWN)
 		return (NULL);
-	if (found->used)
-		gate_free(found);
-	return (found);
+	g = own_kept >= KEPT_OWN && own_old != NULL ? own_old :
+	    unused != NULL ? unused : old;
+	if (g->used)
+		gate_free(g);
+	return (g);
 }
+_Static_assert(MAX_GATES > RUNNING_MAX, "one is unused or has ended");
 
 /* Its dependency layer, by what the work sandbox began from.  false: refused. */
 static bool
@@ -547,16 +614,18 @@ take_layer(struct gate *g, struct worker *w, const struct sandbox *sb)
 
 /*
  * Safe for a hostile worker: names and directory reach what its principal's
- * sandbox reaches, and everything after them is done by others.
+ * sandbox reaches, and everything after them is done by others.  Time it can
+ * only ask for.
  */
 void
 gate_start(struct monitor *m, struct worker *w, const struct sbx_gate_start *q,
     int list_fd)
 {
 	struct sandbox *work = sandbox_own(m, w, q->container), *sb;
-	struct gate *g = work != NULL ? gate_new(m, w->who) : NULL;
+	bool room = m->nsandboxes < SBX_MAX_SANDBOXES;
+	struct gate *g = work != NULL && room ? gate_new(m, w->who) : NULL;
 
-	if (g == NULL || m->nsandboxes >= SBX_MAX_SANDBOXES) {
+	if (g == NULL) {
 		if (work != NULL)
 			ask_refuse(w, "busy", "Retry when one has ended.",
 			    "as many verifications are under way as may be");
@@ -564,7 +633,8 @@ gate_start(struct monitor *m, struct worker *w, const struct sbx_gate_start *q,
 		return;
 	}
 	*g = (struct gate){ .m = m, .who = w->who, .list_fd = list_fd,
-		.dir = sbx_xstrdup(q->dir), .timeout_ms = q->timeout_ms,
+		.dir = sbx_xstrdup(q->dir), .timeout_ms = q->timeout_ms == 0 ||
+		q->timeout_ms > RUN_MAX_MS ? RUN_MAX_MS : q->timeout_ms,
 		.maker = w->call, .began_ns = sbx_mono_ns() };
 	sbx_buf_init(&g->results, 4000);
 	if (!take_layer(g, w, work)) {
@@ -599,7 +669,12 @@ gate_wait(struct monitor *m, struct worker *w, const struct sbx_gate_wait *q)
 		if (m->gates[i].used && m->gates[i].who == w->who &&
 		    strcmp(m->gates[i].id, q->gate) == 0)
 			g = &m->gates[i];
-	if (g == NULL || q->wait_ms > WAIT_MAX_MS) {
+	if (q->wait_ms > WAIT_MAX_MS) {
+		ask_refuse(w, "bad_argument", "", "the wait is longer than an "
+		    "hour");
+		return;
+	}
+	if (g == NULL) {
 		ask_refuse(w, "unknown_run", "Start one anew.", "there is no "
 		    "verification %s", q->gate);
 		return;
@@ -642,9 +717,19 @@ gate_drop_principal(struct monitor *m, const struct principal *p)
 	for (size_t i = 0; i < MAX_GATES; i++)
 		if (m->gates[i].used && m->gates[i].who == p)
 			gate_free(&m->gates[i]);
-	for (size_t i = 0; i < MAX_PASSES; i++)
-		if (m->passes[i].who == p)
-			memset(&m->passes[i], 0, sizeof(m->passes[i]));
+}
+
+/* What it waits for when its time is over; NULL: its tests have their own. */
+static const char *
+late(const struct gate *g)
+{
+	if (g->phase == SBX_GATE_MAKING)
+		return ("its sandbox was not made in time");
+	if (g->phase == SBX_GATE_FILES)
+		return ("its files took too long");
+	if (g->asked[GATE_READ] != 0 || g->judging)
+		return ("what its tests reported was not judged in time");
+	return (NULL);
 }
 
 void
@@ -652,14 +737,30 @@ gate_tick(struct monitor *m, uint64_t now_ns)
 {
 	for (size_t i = 0; i < MAX_GATES; i++) {
 		struct gate *g = &m->gates[i];
+		const char *why;
 
-		if (!g->used || g->by_ns == 0 || g->phase == SBX_GATE_ENDED)
+		if (!g->used || g->by_ns == 0 || g->phase == SBX_GATE_ENDED ||
+		    (why = late(g)) == NULL)
 			continue;
 		tick_arm(m);
-		if (now_ns > g->by_ns && (g->phase == SBX_GATE_FILES ||
-		    g->read_id != 0))
-			gate_fail(g, g->phase == SBX_GATE_FILES ? "its files "
-			    "took too long" : "what its tests reported was "
-			    "not judged in time");
+		if (now_ns > g->by_ns)
+			gate_fail(g, why);
+	}
+}
+
+/* Nobody waits any more, and the engine ends the sandboxes. */
+void
+gate_shutdown(struct monitor *m)
+{
+	for (size_t i = 0; i < MAX_GATES; i++) {
+		struct gate *g = &m->gates[i];
+
+		if (!g->used || g->phase == SBX_GATE_ENDED)
+			continue;
+		(void)sbx_strlcpy(g->reason, "the suite ends",
+		    sizeof(g->reason));
+		g->phase = SBX_GATE_ENDED;
+		gate_record(g);
+		judge_kill(g);
 	}
 }

@@ -68,6 +68,16 @@ struct component {
 
 /* --- who ----------------------------------------------------------------- */
 
+/* These tests ran green on that tree in a fresh sandbox (gate.c).  Whoever
+ * looks for a tree compares both of its ids. */
+struct pass {
+	uint64_t when_wall_ns;		/* 0: unused */
+	char sha1[41], sha256[65];
+	char image[256];		/* by digest; "host" has none */
+	char layer[96], ran[64];
+};
+#define MAX_PASSES 32			/* of one principal, the oldest go first */
+
 /* Who owns sandboxes and runs.  Kept while it has a session or a sandbox. */
 struct principal {
 	bool used;
@@ -77,6 +87,8 @@ struct principal {
 	unsigned sessions;
 	unsigned tokens;		/* asks it may make: policy_rate() */
 	uint64_t rate_ns;
+	struct pass passes[MAX_PASSES];
+	unsigned next_pass;
 };
 /* Whom a bearer token of HTTP stands for; setup_http.c. */
 struct token {
@@ -240,6 +252,12 @@ struct deps {
 TAILQ_HEAD(deps_list, deps);
 #define DEPS_WAIT_S 38			/* then a call is told to ask again */
 
+/* What a verification waits for, each answered once. */
+enum gate_ask {
+	GATE_PACK, GATE_UNPACK,		/* the engine */
+	GATE_READ,			/* the recorder */
+	GATE_ASK_MAX
+};
 /* A fresh verification; ended ones are kept until there is no room. */
 struct gate {
 	bool used;
@@ -256,8 +274,9 @@ struct gate {
 	int list_fd;			/* owned: their names */
 	uint64_t timeout_ms;		/* of each run */
 	struct sbx_peer *judge;		/* owned; NULL when ended */
-	uint32_t pack_id, unpack_id;	/* of our requests */
-	uint32_t read_id;		/* of RUN_READ, until its verdict */
+	uint32_t instance;		/* the starter's number for it; 0: none */
+	uint32_t asked[GATE_ASK_MAX];	/* ids of our requests; 0: none */
+	bool judging;			/* JUDGE_REPORT is unanswered */
 	bool packed, unpacked, treed;
 	char held[256];			/* why it will fail, if nobody knows
 					 * better */
@@ -274,13 +293,6 @@ struct gate {
 	uint64_t began_ns, ended_ns, by_ns;
 };
 #define MAX_GATES 16
-/* These tests ran green on that tree in a fresh sandbox. */
-struct pass {
-	const struct principal *who;	/* NULL: unused */
-	char sha1[41], sha256[65], image[256], layer[96], ran[64];
-	uint64_t when_wall_ns;
-};
-#define MAX_PASSES 256			/* the oldest go first */
 
 /* Of SANDBOX_READY, kept; strings owned. */
 struct made {
@@ -481,8 +493,6 @@ struct monitor {
 	struct snapshot_list snapshots;
 	struct deps_list deps;
 	struct gate gates[MAX_GATES];
-	struct pass passes[MAX_PASSES];
-	unsigned next_pass;
 	unsigned nsandboxes, nruns;
 	struct run_list runs;
 	struct run_chain chains[RUN_CHAINS];
@@ -780,7 +790,8 @@ void deps_make(struct monitor *m, struct worker *w,
 void deps_image(struct monitor *m, struct worker *w, const char *image,
     const char *why);
 void deps_sandbox_ready(struct monitor *m, struct sandbox *sb);
-void deps_sandbox_gone(struct monitor *m, struct sandbox *sb);
+void deps_sandbox_gone(struct monitor *m, struct sandbox *sb,
+    const char *reason);
 void deps_run_ended(struct monitor *m, struct sandbox *sb);
 bool deps_taken(struct monitor *m, struct sbx_in *in);	/* true: its */
 void deps_call_ended(struct monitor *m, const struct call *c, bool undo);
@@ -924,7 +935,8 @@ bool gate_packed(struct monitor *m, const struct sbx_engine_filed *q,
     uint32_t id);
 bool gate_unpacked(struct monitor *m, const struct sbx_engine_unpacked *q,
     uint32_t id);
-void gate_sandbox_gone(struct monitor *m, struct sandbox *sb);
+void gate_sandbox_gone(struct monitor *m, struct sandbox *sb,
+    const char *reason);
 struct gate *gate_of_peer(struct monitor *m, const struct sbx_peer *p);
 /* 0, or an sbx_error: the judge broke the protocol. */
 int gate_treed(struct gate *g, const struct sbx_judge_treed *q);
@@ -932,6 +944,7 @@ int gate_verdict(struct gate *g, const struct sbx_judge_verdict *v);
 void gate_call_ended(struct monitor *m, const struct call *c, bool undo);
 void gate_drop_principal(struct monitor *m, const struct principal *p);
 void gate_tick(struct monitor *m, uint64_t now_ns);
+void gate_shutdown(struct monitor *m);	/* record what does not end by itself */
 
 /* --- file.c ------------------------------------------------------------------ */
 /* Each answers the worker's ask, soon or later.  fds: borrowed. */

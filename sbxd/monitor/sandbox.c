@@ -27,16 +27,23 @@ sandbox_find(struct monitor *m, const char *id)
 	return (NULL);
 }
 
+/* Whoever made one that nobody may name. */
+static void
+hidden_gone(struct monitor *m, struct sandbox *sb, const char *reason)
+{
+	if (!sb->hidden)
+		return;
+	gate_sandbox_gone(m, sb, reason);
+	deps_sandbox_gone(m, sb, reason);
+}
+
 /* Nothing of it lives, or it was never asked for. */
 void
 sandbox_free(struct monitor *m, struct sandbox *sb)
 {
 	size_t i;
 
-	if (sb->hidden) {
-		gate_sandbox_gone(m, sb);
-		deps_sandbox_gone(m, sb);
-	}
+	hidden_gone(m, sb, "");
 	for (i = 0; i < MAX_BASELINES; i++)
 		free(sb->baselines[i].dest);
 	TAILQ_REMOVE(&m->sandboxes, sb, link);
@@ -403,6 +410,7 @@ sandbox_ended(struct monitor *m, const struct sbx_sandbox_ended *q)
 	copy_sandbox_ended(m, sb->id);
 	undo_forget(m, sb->id);
 	ended_answer(m, sb, q);
+	hidden_gone(m, sb, q->reason);
 	sandbox_free(m, sb);
 }
 

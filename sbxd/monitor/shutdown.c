@@ -133,6 +133,7 @@ stop_work(struct monitor *m)
 		sbx_close(&c->args_fd);
 	}
 	shell_shutdown(m);
+	gate_shutdown(m);
 	TAILQ_FOREACH(sb, &m->sandboxes, link)
 		journal_add(m, &(struct record){ .op = "sandbox_end",
 		    .phase = "end", .who = sb->who, .container = sb->id,

@@ -254,8 +254,9 @@ class Hub:
             p.send("HELLO", version="0.1.0", pid=4000, features=0)
 
     def on_START_KILL(self, _p, m):
-        p = self.peers.get(PROCS[m["proc"]])
-        if p and p.instance == m["instance"]:
+        p = next((p for p in self.all if p.proc == PROCS[m["proc"]] and
+                  p.instance == m["instance"]), None)
+        if p:
             p.end()
             self.all.remove(p)
             self.exited(p, 9)

@@ -1,0 +1,635 @@
+#!/usr/bin/env python3
+"""Fresh verifications at sbxd among fakes, most of which lie: a pass is of the
+tree that crossed and of tests that ended, its principal's own, or there is
+none; and nothing is left behind.  One test is one function."""
+import os
+import socket
+import sys
+
+sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
+import fakehub  # noqa: E402
+import ipc      # noqa: E402
+import mcp      # noqa: E402
+
+tap = mcp.Tap()
+ok = tap.ok
+SHA1, SHA256, IMAGE = "a" * 40, "b" * 64, "sha256:" + "c" * 64
+PYTHON, GO = 1, 4
+MAKING, FILES, TESTS, ENDED = range(4)
+
+
+def hub(found=PYTHON, **kw):
+    """Everybody honest, all tests green."""
+    h = fakehub.Hub(**kw)
+    h.on_SANDBOX_CREATE = lambda p, m: p.send(
+        "SANDBOX_READY", m.id, container=m["container"], digest=IMAGE)
+    h.on_JUDGE_TREE = lambda p, m: (m.close(), treed(p, found=found))
+    h.on_ENGINE_FILE = lambda p, m: (m.close(), p.send("ENGINE_FILED", m.id))
+    h.on_ENGINE_UNPACK = lambda p, m: (m.close(), p.send(
+        "ENGINE_UNPACKED", m.id, container=m["container"]))
+    h.on_ENGINE_EXEC = run
+    h.on_JUDGE_REPORT = lambda p, m: (m.close(), verdict(p))
+    h.wait(h.serving)
+    return h
+
+
+def said(p, name, **values):
+    """by a judge, who may be killed meanwhile"""
+    try:
+        p.send(name, 0, **values)
+    except ipc.Closed:
+        pass
+
+
+def treed(p, **values):
+    said(p, "JUDGE_TREED", **{"sha1": SHA1, "sha256": SHA256, "files": 1,
+                              "bytes": 2, "found": PYTHON, **values})
+
+
+def verdict(p, green=1, word="green"):
+    said(p, "JUDGE_VERDICT", green=green, verdict=word, total=1,
+         passed=green)
+
+
+def run(p, m):
+    m.close()
+    p.send("ENGINE_EXEC_STARTED", m.id, run=m["run"])
+    p.send("ENGINE_EXITED", run=m["run"], status=0, why=0)
+
+
+def nothing(_p, m):
+    m.close()
+
+
+def client(h, uid=1001):
+    handle, sock, conn = h.connect(uid)
+    h.keep = getattr(h, "keep", []) + [sock, conn]
+    return handle
+
+
+def box_of(h, handle):
+    w = h.begin(handle, "sandbox_initialize")
+    box = h.box(w)["container"]
+    h.result(w)
+    return box
+
+
+def start(h, w, box, **values):
+    fd = ipc.memfd(b"a\0")
+    m = h.ask(w, "GATE_START", [fd], container=box, dir="/workspace",
+              **{"timeout_ms": 60000, **values})
+    os.close(fd)
+    return m
+
+
+def end(h, w, g, timeout=8):
+    return h.ask(w, "GATE_WAIT", [], timeout, gate=g["gate"],
+                 wait_ms=timeout * 1000)
+
+
+def begun(h):
+    """a worker, its sandbox and the state of a verification"""
+    a = client(h)
+    box = box_of(h, a)
+    w = h.begin(a, "verify_in_container")
+    return w, box, start(h, w, box)
+
+
+def fresh_of(h):
+    return (h.named("SANDBOX_CREATE") or [{"container": ""}])[-1]["container"]
+
+
+def ends(h, g):
+    return [r for r in h.records if r["op"] == "verify_fresh" and
+            r["phase"] == "end" and r["run"] == g["gate"]]
+
+
+def clean(h, g, what):
+    """nothing of it is left: no sandbox, no judge; its end is recorded"""
+    h.settle()
+    made = {m["container"] for m in h.named("SANDBOX_CREATE")[1:]}
+    gone = {m["container"] for m in h.named("SANDBOX_STOP")}
+    gone |= {m for m in getattr(h, "died", [])}
+    ok(made <= gone, f"{what}: no sandbox stays", (made, gone))
+    ok(not [p for p in h.all if p.proc == "judge"],
+       f"{what}: nor a judge")
+    r = ends(h, g)
+    ok(len(r) == 1 and r[0]["flags"] == 2, f"{what}: its end is recorded, "
+       "once", r)
+    return r[0] if r else None
+
+
+def shell(h, box):
+    """what an operator is told, or ENGINE_SHELL where it is taken"""
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(h.dir + "/run/suite-0/ctl.sock")
+    c = h.keep_ctl = ipc.Chan(s)
+
+    def came():
+        try:
+            return c.recv(0.01)
+        except ipc.Timeout:
+            return (h.named("ENGINE_SHELL") or [None])[0]
+    h.wait(came)                    # CTL_HELLO
+    c.send("SHELL_START", 3, container=box, rows=24, cols=80)
+    return h.wait(came)
+
+
+def refused(m, code):
+    return m is not None and m.name == "WORK_REFUSED" and m["code"] == code
+
+
+def failed(h, w, g, word, what, timeout=8):
+    m = end(h, w, g, timeout)
+    ok(m and m.name == "GATE_STATE" and m["phase"] == ENDED and
+       m["passed"] == 0 and word in m["reason"], f"{what}: no pass, and why",
+       m)
+    r = clean(h, g, what)
+    ok(r and r["code"] == 1, f"{what}: recorded as none", r)
+
+
+def test_pass():
+    with hub(PYTHON | GO) as h:
+        order = []
+
+        def exec_one(p, m):
+            order.append(("run", m["run"]))
+            ok(m["argv"][:2] == ["bash", "-c"] and len(m["argv"]) == 3 and
+               m["cwd"] == "/workspace" and m["env"] == [],
+               "what runs is the monitor's own", m)
+            run(p, m)
+        h.on_ENGINE_EXEC = exec_one
+
+        def report(p, m):
+            order.append(("judge", m["runner"], m["status"], m["why"]))
+            m.close()
+            verdict(p)
+        h.on_JUDGE_REPORT = report
+        w, box, g = begun(h)
+        ok(g.name == "GATE_STATE" and g["container"] == box and
+           g["phase"] == MAKING and g["passed"] == 0, "it begins", g)
+        made = h.named("SANDBOX_CREATE")[-1]
+        ok(made["image"] == IMAGE and made["snapshot"] == "" and
+           made["container"] != box, "in a sandbox of that image, by digest",
+           made)
+        m = end(h, w, g)
+        ok(m["phase"] == ENDED and m["passed"] == 1 and m["sha1"] == SHA1 and
+           m["sha256"] == SHA256 and m["digest"] == IMAGE and
+           m["reason"] == "" and len(m["results"]) == 18, "a pass", m)
+        ok([o[0] for o in order] == ["run", "judge", "run", "judge"] and
+           [o[1:] for o in order[1::2]] == [(0, 0, 0), (2, 0, 0)],
+           "one after the other, each judged", order)
+        f, u = h.named("ENGINE_FILE")[-1], h.named("ENGINE_UNPACK")[-1]
+        ok(f["container"] == box and u["container"] == made["container"] and
+           u["dest"] == "/workspace", "from the one to the other", (f, u))
+        r = [r for r in h.records if r["op"] == "verify_fresh"]
+        ok([(x["phase"], x["flags"], x["code"]) for x in r] ==
+           [("start", 1, 0), ("end", 2, 0)], "recorded, before it began "
+           "durably", r)
+        ok(r[1]["fields"]["ran"] == "python go" and
+           r[1]["fields"]["tree"] == SHA1, "with what ran on what", r)
+        clean(h, g, "a pass")
+
+
+def test_red():
+    for at in 0, 1:
+        with hub(PYTHON | GO) as h:
+            seen = []
+
+            def report(p, m):
+                m.close()
+                seen.append(m)
+                verdict(p, len(seen) - 1 != at, "green")
+            h.on_JUDGE_REPORT = report
+            w, _, g = begun(h)
+            m = end(h, w, g)
+            ok(m["phase"] == ENDED and m["passed"] == 0 and len(seen) == 2,
+               f"number {at} is red: no pass", m)
+            r = clean(h, g, "red")
+            ok(r["code"] == 1, "red: recorded as none", r)
+    for found, word in ((0, "how it is tested"), (1 << 31, "how it is")):
+        with hub(found) as h:
+            w, _, g = begun(h)
+            failed(h, w, g, word, f"nothing to run ({found:#x})")
+
+
+def test_judge_lies():
+    """In the hands of a tree: it has one word at a time, when asked."""
+    def early(p, m):
+        m.close()
+        verdict(p)
+
+    def twice(p, m):
+        m.close()
+        treed(p)
+        treed(p)
+
+    def both(p, m):
+        m.close()
+        treed(p)
+        verdict(p)
+
+    def not_hex(p, m):
+        m.close()
+        treed(p, sha1="A" * 40)
+
+    def more(p, m):
+        m.close()
+        verdict(p)
+        verdict(p)
+
+    for name, how, found in (
+            ("JUDGE_TREE", early, PYTHON), ("JUDGE_TREE", twice, PYTHON),
+            ("JUDGE_TREE", both, PYTHON), ("JUDGE_TREE", not_hex, PYTHON),
+            ("JUDGE_REPORT", more, PYTHON | GO)):
+        with hub(found) as h:
+            if how in (both, more):
+                h.on_RUN_READ = nothing
+                first = []
+                if how is more:
+                    h.on_RUN_READ = lambda p, m: first or (
+                        first.append(m),
+                        fakehub.Hub.on_RUN_READ(h, p, m))
+            setattr(h, "on_" + name, how)
+            w, _, g = begun(h)
+            failed(h, w, g, "the process that judges it ended", how.__name__)
+
+
+def test_stale():
+    """Answers that were not asked for, are no answers."""
+    with hub() as h:
+        held = []
+        h.on_JUDGE_TREE = lambda p, m: held.append((p, m))
+        w, _, g = begun(h)
+        h.wait(lambda: held)
+        e, r = h.peers["engine"], h.peers["recorder"]
+        for i in range(0, 3):
+            e.send("ENGINE_FILED", i, error=5, reason="a lie")
+            e.send("ENGINE_UNPACKED", i, error=5, reason="a lie")
+        fd = ipc.memfd(b"x")
+        r.send("RUN_DATA", 0, [fd], length=1, total=1)
+        h.settle()
+        ok(not h.named("JUDGE_REPORT"), "a report of nothing is not judged")
+        p, m = held[0]
+        h.on_JUDGE_TREE(p, m)
+        reads = []
+
+        def read(p, m):
+            reads.append(m.id)
+            fd = ipc.memfd(b"python\n")
+            for _ in range(2):      # the second is of nothing
+                p.send("RUN_DATA", m.id, [fd], length=7, total=7)
+            os.close(fd)
+        h.on_RUN_READ = read
+        h.on_JUDGE_REPORT = nothing
+        m.close()
+        treed(p)
+        h.wait(lambda: h.named("JUDGE_REPORT"))
+        h.settle()
+        ok(len(h.named("JUDGE_REPORT")) == 1, "a report is judged once",
+           h.named("JUDGE_REPORT"))
+        r.send("RUN_DATA", reads[0], [fd], length=1, total=1)
+        os.close(fd)
+        h.settle()
+        ok(len(h.named("JUDGE_REPORT")) == 1, "also later")
+        verdict(p)
+        m = end(h, w, g)
+        ok(m and m["passed"] == 1, "then it goes on", m)
+        clean(h, g, "stale answers")
+
+
+def test_piece():
+    """What is not there, or not all of it."""
+    for what, values, length in (
+            ("cut at its head", {"start": 5, "length": 5, "total": 10},
+             2 ** 64 - 1),
+            ("in several pieces", {"length": 5, "total": 10}, 2 ** 64 - 1),
+            ("whole", {"length": 5, "total": 5, "file_offset": 3}, 5)):
+        with hub() as h:
+            def read(p, m):
+                fd = ipc.memfd(b"pytest\n")
+                p.send("RUN_DATA", m.id, [fd], **values)
+                os.close(fd)
+            h.on_RUN_READ = read
+            w, _, g = begun(h)
+            end(h, w, g)
+            q = h.named("JUDGE_REPORT")
+            ok(len(q) == 1 and q[0]["length"] == length,
+               f"a report {what}: the judge knows", q)
+    with hub() as h:
+        h.on_RUN_READ = lambda p, m: p.send("RUN_NODATA", m.id)
+        w, _, g = begun(h)
+        end(h, w, g)
+        q = h.named("JUDGE_REPORT")
+        ok(len(q) == 1 and q[0]["length"] == 0, "no report: nothing is", q)
+
+
+def test_other_end():
+    """Something else ends in its sandbox: its tests have not."""
+    with hub() as h:
+        h.on_ENGINE_EXEC = lambda p, m: (m.close(), p.send(
+            "ENGINE_EXEC_STARTED", m.id, run=m["run"]))
+        w, _, g = begun(h)
+        h.wait(lambda: h.named("ENGINE_EXEC"))
+        h.settle()
+        fresh = fresh_of(h)
+        # an operator looks into it
+        m = shell(h, fresh)
+        ok(m and m.name == "CTL_REFUSED" and m["code"] == "not_found",
+           "nobody gets a shell in it", m)
+        if m and m.name == "ENGINE_SHELL":
+            h.peers["engine"].send("ENGINE_EXEC_STARTED", m.id, run=m["run"],
+                                   error=2, reason="no shell")
+            h.settle()
+        ok(not h.named("RUN_READ"), "no report is read before its end",
+           h.named("RUN_READ"))
+        h.peers["engine"].send("ENGINE_EXITED", status=256, why=0,
+                               run=h.named("ENGINE_EXEC")[-1]["run"])
+        h.on_JUDGE_REPORT = lambda p, m: (m.close(),
+                                          verdict(p, 0, "red"))
+        m = end(h, w, g)
+        ok(m["passed"] == 0, "what they ended with counts", m)
+
+
+def test_hidden():
+    with hub() as h:
+        h.on_ENGINE_EXEC = lambda p, m: (m.close(), p.send(
+            "ENGINE_EXEC_STARTED", m.id, run=m["run"]))
+        a, b = client(h), client(h, 1002)
+        box = box_of(h, a)
+        w, w2 = h.begin(a), h.begin(a)
+        g = start(h, w, box)
+        h.wait(lambda: h.named("ENGINE_EXEC"))
+        fresh, null = fresh_of(h), os.open("/dev/null", os.O_RDONLY)
+        for name, values, fds in (
+                ("EXEC_START", {"argv": ["a"], "cwd": "/"}, [null]),
+                ("COPY_IN", {"dest": "/x"}, [null]), ("SB_SNAPSHOT", {}, []),
+                ("SB_STOP", {"force": 1}, []), ("SB_LABEL", {}, []),
+                ("SB_FORK", {"count": 1}, []),
+                ("FILE_ASK", {"op": 1, "path": "x"}, [null, null]),
+                ("UNDO_KEEP", {"path": "x"}, [null]),
+                ("UNDO_FIND", {"path": "x"}, []),
+                ("GATE_START", {"dir": "/", "timeout_ms": 1}, [null])):
+            m = h.ask(w2, name, fds, container=fresh, **values)
+            ok(refused(m, "not_found"), f"{name}: nobody gets into it", m)
+        m = h.ask(w2, "FILE_ASK", [null, null], container=box, op=3,
+                  path="/")
+        ok(refused(m, "bad_argument"), "no worker packs files by itself", m)
+        ok(h.ask(w2, "SB_LIST")["count"] == 1, "nor is it listed")
+        wb = h.begin(b)
+        ok(refused(start(h, wb, box), "not_found"),
+           "no work of another's is verified")
+        ok(refused(h.ask(wb, "GATE_WAIT", gate=g["gate"]), "unknown_run"),
+           "nor does another learn of a verification")
+        ok(refused(h.ask(wb, "EXEC_KILL",
+                         run=h.named("ENGINE_EXEC")[-1]["run"]),
+                   "unknown_run"), "or ends it")
+        # its own may: that is red
+        h.on_JUDGE_REPORT = lambda p, m: (
+            m.close(), verdict(p, m["why"] == 0, "killed"))
+        h.ask(w2, "EXEC_KILL", run=h.named("ENGINE_EXEC")[-1]["run"])
+        m = end(h, w, g)
+        ok(m["passed"] == 0, "tests that were killed are no pass", m)
+        os.close(null)
+
+
+def test_phases():
+    """Somebody goes in each phase."""
+    def hold(h, name):
+        setattr(h, "on_" + name, nothing)
+        return name
+
+    def fresh_dies(h, w):
+        h.died = [fresh_of(h)]
+        h.peers["engine"].send("SANDBOX_ENDED", 0, container=fresh_of(h),
+                               why=0, reason="no more memory")
+
+    def judge_dies(h, w):
+        h.kill("judge")
+
+    for until in ("SANDBOX_CREATE", "JUDGE_TREE", "ENGINE_EXEC", "RUN_READ",
+                  "JUDGE_REPORT"):
+        for how, word in ((fresh_dies, "no more memory"),
+                          (judge_dies, "the process that judges it ended")):
+            if until == "SANDBOX_CREATE" and how is judge_dies:
+                continue
+            with hub() as h:
+                a = client(h)
+                box = box_of(h, a)
+                hold(h, until)
+                w = h.begin(a)
+                n = len(h.named(until))
+                g = start(h, w, box)
+                h.wait(lambda: len(h.named(until)) > n)
+                h.settle()
+                how(h, w)
+                failed(h, w, g, word, f"{how.__name__} at {until}")
+        # whoever asked is gone
+        with hub() as h:
+            a = client(h)
+            box = box_of(h, a)
+            hold(h, until)
+            w, w2 = h.begin(a), h.begin(a)
+            n = len(h.named(until))
+            g = start(h, w, box)
+            h.wait(lambda: len(h.named(until)) > n)
+            h.kill_worker(w)
+            h.settle()
+            if until == "SANDBOX_CREATE":   # a late one is not kept
+                h.peers["engine"].send("SANDBOX_READY", 0,
+                                       container=fresh_of(h))
+            failed(h, w2, g, "its call did not complete", f"cancel at {until}")
+
+
+def test_work_goes():
+    """The files' sandbox: it is looked at once more."""
+    with hub() as h:
+        a = client(h)
+        box = box_of(h, a)
+        h.on_SANDBOX_CREATE = nothing
+        w, w2 = h.begin(a), h.begin(a)
+        g = start(h, w, box)
+        h.wait(lambda: len(h.named("SANDBOX_CREATE")) > 1)
+        ok(h.ask(w2, "SB_STOP", container=box, force=1).name ==
+           "SB_STOPPED", "it is stopped meanwhile")
+        h.peers["engine"].send("SANDBOX_READY", 0, container=fresh_of(h))
+        failed(h, w, g, "the sandbox of the files is gone", "stopped")
+        ok(not h.named("ENGINE_FILE") and not [
+            m for m in h.named("START") if m["proc"] ==
+            fakehub.PROCS.index("judge")], "and nothing was begun")
+
+
+def test_errors():
+    for name, how, word in (
+            ("ENGINE_FILE", lambda p, m: p.send(
+                "ENGINE_FILED", m.id, error=13, reason="not readable"),
+             "not readable"),
+            ("ENGINE_UNPACK", lambda p, m: p.send(
+                "ENGINE_UNPACKED", m.id, error=28, reason="disk full"),
+             "disk full"),
+            ("JUDGE_TREE", lambda p, m: treed(
+                p, error=22, reason="a bad path", sha1="", sha256=""),
+             "a bad path")):
+        with hub() as h:
+            setattr(h, "on_" + name, lambda p, m: (m.close(), how(p, m)))
+            w, _, g = begun(h)
+            failed(h, w, g, word, word)
+    with hub() as h:    # the writer that nobody listened to is not the cause
+        h.on_JUDGE_TREE = lambda p, m: (m.close(), treed(
+            p, error=22, reason="a bad path", sha1="", sha256=""))
+        h.on_ENGINE_FILE = lambda p, m: (m.close(), p.send(
+            "ENGINE_FILED", m.id, error=32, reason="Broken pipe"))
+        w, _, g = begun(h)
+        failed(h, w, g, "a bad path", "a broken pipe")
+
+
+def test_journal():
+    with hub() as h:
+        a = client(h)
+        box = box_of(h, a)
+        h.on_JOURNAL_APPEND = lambda p, m: p.send(
+            "JOURNAL_DONE", m.id, seq=0, reason="disk full") \
+            if m["flags"] & 1 else None
+        w = h.begin(a)
+        n = len(h.named("SANDBOX_CREATE"))
+        for _ in range(20):     # more than there are places
+            m = start(h, w, box)
+            if not refused(m, "journal_unavailable"):
+                break
+        ok(refused(m, "journal_unavailable") and "disk full" in m["reason"],
+           "what cannot be recorded is not begun", m)
+        ok(len(h.named("SANDBOX_CREATE")) == n, "nor is its sandbox made")
+        del h.on_JOURNAL_APPEND
+        g = start(h, w, box)
+        ok(g.name == "GATE_STATE" and end(h, w, g)["passed"] == 1,
+           "later it is", g)
+    # the call ends before the record is durable
+    with hub() as h:
+        a = client(h)
+        box = box_of(h, a)
+        held = []
+        h.on_JOURNAL_APPEND = lambda p, m: held.append(m) \
+            if m["flags"] & 1 else None
+        w, w2 = h.begin(a), h.begin(a)
+        fd = ipc.memfd(b"a\0")
+        w.send("GATE_START", 77, [fd], container=box, dir="/")
+        os.close(fd)
+        h.wait(lambda: held)
+        h.kill_worker(w)
+        h.settle()
+        h.peers["journald"].send("JOURNAL_DONE", held[0].id, seq=9)
+        h.settle()
+        ok(len(h.named("SANDBOX_CREATE")) == 1, "a call that ended first "
+           "makes no sandbox")
+        del h.on_JOURNAL_APPEND
+        got = [start(h, w2, box) for _ in range(2)]
+        ok([m.name for m in got] == ["GATE_STATE"] * 2,
+           "and holds no place", got)
+
+
+def test_places():
+    with hub() as h:
+        h.on_ENGINE_EXEC = lambda p, m: (m.close(), p.send(
+            "ENGINE_EXEC_STARTED", m.id, run=m["run"]))
+        a, b, c = client(h), client(h, 1002), client(h, 1003)
+        w = {x: h.begin(x, "sandbox_initialize") for x in (a, b, c)}
+        box = {x: h.box(w[x])["container"] for x in w}
+        one, two, three, four = [start(h, w[x], box[x])
+                                 for x in (a, a, b, b)]
+        ok({m.name for m in (one, two, three, four)} == {"GATE_STATE"},
+           "two of one principal, four of all", (one, two, three, four))
+        ok(refused(start(h, w[a], box[a]), "busy") and
+           refused(start(h, w[c], box[c]), "busy"), "and no more")
+        h.wait(lambda: len(h.named("ENGINE_EXEC")) == 4)
+        for m in h.named("ENGINE_EXEC"):
+            h.peers["engine"].send("ENGINE_EXITED", run=m["run"])
+        ok(end(h, w[a], one)["passed"] == 1 and
+           end(h, w[b], three)["passed"] == 1 and
+           end(h, w[b], four)["passed"] == 1, "then they end")
+        h.on_ENGINE_EXEC = run
+        for i in range(30):     # b's many push out b's own, not a's
+            end(h, w[b], start(h, w[b], box[b]))
+        m = h.ask(w[a], "GATE_WAIT", gate=one["gate"])
+        ok(m.name == "GATE_STATE" and m["passed"] == 1,
+           "what one learns is not lost by what others do", m)
+        ok(refused(h.ask(w[a], "GATE_WAIT", gate=one["gate"],
+                         wait_ms=3600001), "bad_argument"),
+           "a wait has a limit")
+
+
+def test_layer():
+    """A layer goes along by its snapshot, and only by that."""
+    with hub() as h:
+        h.on_SNAP_TAKE = lambda p, m: p.send(
+            "SNAP_TAKEN", m.id, container=m["container"],
+            snapshot=m["snapshot"], files=1, digest="d" * 64)
+        h.on_SNAP_RESTORE = lambda p, m: p.send(
+            "SNAP_RESTORED", m.id, container=m["container"],
+            snapshot=m["snapshot"])
+        a = client(h)
+        w = h.begin(a, "sandbox_initialize")
+        w.send("DEPS_MAKE", 9, image="host", commands=["one"])
+        d = h.wait(lambda: (h.named("DEPS_READY") or [None])[0])
+        box = h.ask(w, "SB_CREATE", snapshot=d["snapshot"])["container"]
+        plain = h.box(w)["container"]
+        s = h.ask(w, "SB_SNAPSHOT", container=box)
+        g = start(h, w, box)
+        m = end(h, w, g)
+        c = h.named("SANDBOX_CREATE")[-1]
+        ok(m["passed"] == 1 and m["layer"] == d["layer"] and
+           c["snapshot"] == d["snapshot"], "with the layer that it began "
+           "from, not as it is", (m, c))
+        m = end(h, w, start(h, w, plain))
+        ok(m["layer"] == "" and
+           h.named("SANDBOX_CREATE")[-1]["snapshot"] == "",
+           "one without has none", m)
+        h.ask(w, "SB_RESTORE", container=plain, snapshot=s["snapshot"],
+              force=1)
+        m = end(h, w, start(h, w, plain))
+        ok(m["layer"] == d["layer"] and
+           h.named("SANDBOX_CREATE")[-1]["snapshot"] == d["snapshot"],
+           "restored to a state on the layer, it is on that, not on the "
+           "state", m)
+
+
+def test_recorder():
+    with hub() as h:
+        w, _, g = None, None, None
+        h.on_RUN_READ = lambda p, m: h.kill("recorder")
+        w, _, g = begun(h)
+        h.wait(lambda: h.named("RUN_READ"))
+        m = h.ask(w, "GATE_WAIT", gate=g["gate"])
+        ok(m["phase"] == TESTS and m["passed"] == 0, "without a report "
+           "nothing is judged", m)
+    with hub() as h:
+        h.on_JUDGE_REPORT = lambda p, m: (m.close(), h.kill("proxy"),
+                                          verdict(p))
+        w, _, g = begun(h)
+        ok(end(h, w, g)["passed"] == 1, "it needs no proxy")
+
+
+def test_shutdown():
+    for until in ("SANDBOX_CREATE", "JUDGE_TREE", "ENGINE_EXEC",
+                  "JUDGE_REPORT"):
+        with hub() as h:
+            a = client(h)
+            box = box_of(h, a)
+            n = len(h.named(until))
+            setattr(h, "on_" + until, nothing)
+            g = start(h, h.begin(a), box)
+            h.wait(lambda: len(h.named(until)) > n)
+            h.settle()
+            h.term()
+            ok(h.ended() == 0, f"the suite ends at {until}", h.said())
+            r = ends(h, g)
+            ok(len(r) == 1 and r[0]["code"] == 1 and
+               r[0]["fields"]["reason"] == "the suite ends",
+               "and that of a verification is recorded", r)
+            ok(not [p for p in h.all if p.proc == "judge"],
+               "no judge stays")
+
+
+if os.getuid() != 0:
+    print("1..0 # SKIP only root can play clients of several uids")
+    sys.exit(0)
+mcp.main(tap, globals(), sys.argv[1:])
