@@ -18,7 +18,8 @@ libsbxworker_a_SOURCES = \
 	sbxd/worker/edit_text.c sbxd/worker/tool_edit.c sbxd/worker/tool_files.c \
 	sbxd/worker/tool_transform.c \
 	sbxd/worker/search.c sbxd/worker/search.h \
-	sbxd/worker/tool_checkpoint.c sbxd/worker/tool_diff.c sbxd/worker/tool_python.c sbxd/worker/tool_search.c \
+	sbxd/worker/tool_checkpoint.c sbxd/worker/tool_diff.c \
+	sbxd/worker/tool_package.c sbxd/worker/tool_python.c sbxd/worker/tool_search.c \
 	sbxd/worker/tool_snapshot.c \
 	sbxd/worker/tool_verify.c sbxd/worker/verify.c sbxd/worker/verify.h
 libsbxworker_a_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)

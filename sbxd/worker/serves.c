@@ -48,6 +48,7 @@ const struct serve_row serves[] = {
 	{ "get_workflow_guide", tool_get_workflow_guide, NULL },
 	{ "lint_in_container", tool_lint_in_container, NULL },
 	{ "list_files", tool_list_files, NULL },
+	{ "package_install", tool_package_install, NULL },
 	{ "read_file_range", tool_read_file_range, NULL },
 	{ "read_output", tool_read_output, NULL },
 	{ "run_container_and_exec", tool_run_container_and_exec, NULL },

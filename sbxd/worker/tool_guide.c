@@ -42,11 +42,12 @@ static const struct guide_phase phases[] = {
 	    "is undone with sandbox_restore, which refuses to lose newer work unless told. "
 	    "Small steps: a snapshot takes milliseconds. In a git "
 	    "repository, checkpoint commits a step, checkpoint_list shows "
-	    "them and checkpoint_restore goes back to one.",
+	    "them and checkpoint_restore goes back to one. What the project "
+	    "needs is brought by package_install.",
 	    { "edit_file", "write_file_sandbox", "transform_file",
 	    "undo_file_edit", "sandbox_snapshot", "sandbox_fork",
 	    "sandbox_restore", "checkpoint", "checkpoint_list",
-	    "checkpoint_restore" }, "verify" },
+	    "checkpoint_restore", "package_install" }, "verify" },
 	{ "verify",
 	    "verify_in_container finds the project's languages, lints, checks "
 	    "types and runs its own tests: status ok means that tests ran "

@@ -75,6 +75,7 @@ int tool_diff_in_container(struct call *call);
 int tool_verify_in_container(struct call *call);
 int tool_lint_in_container(struct call *call);
 int tool_type_check_in_container(struct call *call);
+int tool_package_install(struct call *call);
 int tool_run_python(struct call *call);
 int tool_search_in_container(struct call *call);
 int resources_read(struct call *call);

@@ -103,9 +103,12 @@ TESTS += tests/regress/test_detect.py
 EXTRA_DIST += tests/regress/test_detect.py
 
 # searches, what changed, packages, code
-TESTS += tests/regress/test_checkpoint.py tests/regress/test_diff.py tests/regress/test_python.py \
+TESTS += tests/regress/test_checkpoint.py tests/regress/test_diff.py \
+	tests/regress/test_package.py tests/regress/test_python.py \
 	tests/regress/test_search.py
-EXTRA_DIST += tests/regress/test_checkpoint.py tests/regress/test_diff.py tests/regress/test_python.py \
+EXTRA_DIST += tests/regress/test_checkpoint.py \
+	tests/regress/test_diff.py tests/regress/test_package.py \
+	tests/regress/test_python.py \
 	tests/regress/test_search.py
 
 # contrib/images

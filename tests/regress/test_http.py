@@ -367,6 +367,7 @@ def test_principals(d):
         "checkpoint": {"container_id": cid, "message": "x"},
         "checkpoint_list": {"container_id": cid},
         "checkpoint_restore": {"container_id": cid, "sha": "abcd"},
+        "package_install": {"container_id": cid, "packages": ["./x"]},
         "run_python": {"container_id": cid, "code": "1"},
         "read_file_range": {"container_id": cid, "file_path": "x"},
         "list_files": {"container_id": cid},

@@ -244,6 +244,47 @@ const struct sbx_tool sbx_tools_search[] = {
 		.container_arg = "container_id",
 	},
 	{
+		.name = "package_install",
+		.title = "Install packages",
+		.description =
+		    "Install packages by pip (or uv), npm, cargo or go in "
+		    "working_dir: those named, else what the project asks "
+		    "for. pip installs into $VIRTUAL_ENV or ~/.venv, which "
+		    "is made when the system's Python takes none. Without "
+		    "network: local paths, find_links, or offline.",
+		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER ","
+		    SCHEMA("packages": {"type": "array", "minItems": 1,
+		    "maxItems": 100, "items": {"type": "string"}},
+		    "manager": {"type": "string",
+		    "enum": ["pip", "npm", "cargo", "go"], "default": "pip"},
+		    "editable": {"type": "string", "minLength": 1,
+		    "maxLength": 4095, "pattern": "^[^-]"},
+		    "extras": {"type": "string", "maxLength": 1024,
+		    "pattern": "^[A-Za-z0-9._, -]+$"},
+		    "constraints": {"type": "string", "minLength": 1,
+		    "maxLength": 4095, "pattern": "^[^-]"},
+		    "requirements": {"type": "string", "minLength": 1,
+		    "maxLength": 4095, "pattern": "^[^-]"},
+		    "find_links": {"type": "string", "minLength": 1,
+		    "maxLength": 4095, "pattern": "^[^-]",
+		    "description": "Directory of wheels; no index is asked."},
+		    "upgrade": {"type": "boolean"},
+		    "offline": {"type": "boolean", "default": false,
+		    "description": "Use only what is there."}) ","
+		    WORKING_DIR "," SCHEMA_TIMEOUT "," VIEW_IN("100"),
+		    SCHEMA("container_id")),
+		.output_schema = SCHEMA_OUT(SCHEMA_RUN_STATES, SCHEMA_RUN_OUT
+		    "," SCHEMA("manager": {"type": "string"},
+		    "environment": {"type": "string"},
+		    "installed_packages": {"type": "array",
+		    "items": {"type": "string"}},
+		    "changed": {"type": "integer"}), SCHEMA("run_id")),
+		.hints = SBX_TOOL_DESTRUCTIVE | SBX_TOOL_OPEN_WORLD,
+		.profiles = SBX_PROFILE_IMPLEMENT,
+		.pool = SBX_POOL_WORK,
+		.container_arg = "container_id",
+	},
+	{
 		.name = "run_python",
 		.title = "Run Python code",
 		.description =
