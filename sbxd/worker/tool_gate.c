@@ -141,6 +141,7 @@ put_result(struct result *r, const struct sbx_strs *all, const char *s)
 	uint64_t n;
 
 	result_open(r, NULL, '{');
+	result_str(r, "language", s);
 	result_str(r, "runner", s);
 	if ((s = sbx_strs_next(all, s)) != NULL)
 		result_str(r, "verdict", s);
@@ -150,8 +151,11 @@ put_result(struct result *r, const struct sbx_strs *all, const char *s)
 		if ((s = sbx_strs_next(all, s)) != NULL &&
 		    sbx_parse_u64(s, 0, UINT32_MAX, &n) == 0)
 			result_u64(r, counts[i], n);
-	if (s != NULL && (s = sbx_strs_next(all, s)) != NULL)
-		result_str_or_null(r, "reason", s);
+	if (s != NULL && (s = sbx_strs_next(all, s)) != NULL &&
+	    s[0] != '\0')
+		result_masked(r, "why", s, strlen(s));
+	result_open(r, "failures", '[');
+	result_close(r, ']');
 	result_close(r, '}');
 	return (s);
 }
@@ -184,10 +188,10 @@ put_gate(struct call *call, const struct ask_gate *g)
 		;
 	result_close(r, ']');
 	if (g->reason[0] != '\0')
-		result_masked(r, "reason", g->reason, strlen(g->reason));
+		result_masked(r, "why", g->reason, strlen(g->reason));
 	if (!over)
 		result_str(r, "recommended_next_action", "Call again with "
-		    "job_id, and nothing else but container_id.");
+		    "fresh: true and this run_id, and no files.");
 }
 
 /* As long as this call may wait, telling the client meanwhile. */

@@ -11,6 +11,7 @@
 #include "common/base/mask.h"
 #include "sbxd/front/tools/tools.h"
 #include "sbxd/worker/output.h"
+#include "sbxd/worker/gate.h"
 #include "sbxd/worker/run.h"
 #include "sbxd/worker/view.h"
 #include "sbxd/worker/worker.h"
@@ -806,6 +807,24 @@ run_script(struct call *call, const struct ask_verify *a)
 	return (error);
 }
 
+/* What is run there is fixed by the tree. */
+static int
+verify_fresh(struct call *call, const struct ask_verify *a)
+{
+	static const char *const others[] = { "path", "test_filter",
+		"pytest_args", "language", "skip_lint_gate",
+		"skip_type_gate" };
+
+	for (size_t i = 0; i < SBX_NELEM(others); i++)
+		if (args_has(&call->args, others[i])) {
+			result_error(call->res, "bad_argument", "Leave it "
+			    "out.", "\"%s\" does not go with fresh: true, "
+			    "which runs all tests of the tree.", others[i]);
+			return (0);
+		}
+	return (gate_fresh(call, a->cwd));
+}
+
 int
 tool_verify_in_container(struct call *call)
 {
@@ -823,10 +842,17 @@ tool_verify_in_container(struct call *call)
 		.extra = args_json(&call->args, "pytest_args"),
 	};
 
+	if (args_bool(&call->args, "fresh"))
+		return (run != NULL ? gate_again(call, run) :
+		    verify_fresh(call, &a));
 	if (run != NULL)
 		return (again(call, run));
 	if (!place_ok(call, a.cwd, a.path))
 		return (0);
+	if (args_has(&call->args, "files")) {
+		(void)bad_argument(call, "\"files\" is for fresh: true.");
+		return (0);
+	}
 	if (strcmp(a.scope, "affected") == 0 && (*a.filter != '\0' ||
 	    a.extra != NULL)) {
 		(void)bad_argument(call, "\"test_scope\": affected selects "

@@ -65,13 +65,13 @@ def project():
 
 
 class Tour:
-    """tour.mjs with one kind of client, under way"""
+    """tour.mjs, or another program, with one kind of client, under way"""
 
-    def __init__(self, kind, *args, **env):
+    def __init__(self, kind, *args, program="tour.mjs", **env):
         self.kind = kind
         self.out = tempfile.TemporaryFile("w+")
         self.proc = subprocess.Popen(
-            [binary(), os.environ["SBX_SRC"] + "/tests/interop/tour.mjs",
+            [binary(), os.environ["SBX_SRC"] + "/tests/interop/" + program,
              kind, *args], env=dict(os.environ, **env), stdout=self.out,
             stdin=subprocess.DEVNULL)
 

@@ -32,11 +32,13 @@ test_journal_eio_LDADD = libsbxjournal.a libsbxev.a libsbx.a $(EVENT_LIBS) \
 TESTS += tests/regress/test_journal_chain.py \
 	tests/regress/test_journal_crash.py \
 	tests/regress/test_journal_find.py tests/regress/test_journal_full.py \
-	tests/regress/test_journal_tamper.py tests/regress/test_journal_text.py tests/regress/test_judge.py
+	tests/regress/test_journal_tamper.py tests/regress/test_journal_text.py tests/regress/test_judge.py \
+	tests/regress/test_gate.py
 EXTRA_DIST += tests/regress/test_journal_chain.py \
 	tests/regress/test_journal_crash.py \
 	tests/regress/test_journal_find.py tests/regress/test_journal_full.py \
 	tests/regress/test_journal_tamper.py tests/regress/test_journal_text.py tests/regress/test_judge.py \
+	tests/regress/test_gate.py \
 	tests/regress/journal.schema.json tests/lib/journal.py
 
 # the starter among fake programs

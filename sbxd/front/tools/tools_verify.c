@@ -50,6 +50,7 @@
 	"\"properties\":{" SCHEMA("language": {"type": "string"},        \
 	"runner": {"type": "string"}, "verdict": {"type": "string"},     \
 	"why": {"type": "string"}, "filtered": {"type": "boolean"},      \
+	"run_id": {"type": "string"},                                    \
 	"command": {"type": "string"}, "exit_code": {"type": "integer"}, \
 	"seconds": {"type": "number"},                                   \
 	"failures_omitted": {"type": "integer"},                         \
@@ -71,6 +72,15 @@
 	    "selected_count": {"type": "integer"},                       \
 	    "widened_to_full_reason": {"type": ["string", "null"]}},     \
 	    "additionalProperties": false})
+/* Of a fresh verification alone. */
+#define FRESH_OUT                                                        \
+	SCHEMA("fresh": {"const": true},                                 \
+	"tree_id": {"type": ["string", "null"]},                         \
+	"tree_sha256": {"type": ["string", "null"]},                     \
+	"image": {"type": "string"},                                     \
+	"image_digest": {"type": ["string", "null"]},                    \
+	"layer": {"type": ["string", "null"]},                           \
+	"files": {"type": "integer"}, "bytes": {"type": "integer"})
 #define CHECK_REQUIRED                                                   \
 	SCHEMA("run_id")
 
@@ -83,7 +93,9 @@ const struct sbx_tool sbx_tools_verify[] = {
 		    "checkers, then its own tests, and say what failed, "
 		    "where and why. status is ok only when tests ran and all "
 		    "passed; a missing runner, no tests or a crash is not. "
-		    "Feedback of the work sandbox: gate is false.",
+		    "That is feedback: gate is false. fresh: true runs them "
+		    "in a sandbox of their own; a pass of that opens the "
+		    "gate for exactly this tree.",
 		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER ","
 		    SCHEMA("path": {"type": "string", "maxLength": 4095,
 		    "default": "", "description": "File or directory."},
@@ -96,6 +108,11 @@ const struct sbx_tool sbx_tools_verify[] = {
 		    "enum": ["full", "affected"], "default": "full",
 		    "description":
 		    "affected: Python tests that import what changed."},
+		    "fresh": {"type": "boolean", "default": false,
+		    "description": "With files and timeout only."},
+		    "files": {"type": "array", "minItems": 1,
+		    "maxItems": 1000, "items": {"type": "string"},
+		    "description": "fresh: HEAD with these; else all."},
 		    "skip_lint_gate": {"type": "boolean", "default": false},
 		    "skip_type_gate": {"type": "boolean", "default": false})
 		    "," WHERE_IN, SCHEMA("container_id")),
@@ -109,7 +126,7 @@ const struct sbx_tool sbx_tools_verify[] = {
 		    "output_lines": {"type": "integer"},
 		    "output_truncated": {"type": "boolean"},
 		    "masked": {"type": "integer"}) "," COUNTS "," RUN_OUT ","
-		    TEST_OUT "," GATE_OUT("lint") "," GATE_OUT("types") ","
+		    TEST_OUT "," FRESH_OUT "," GATE_OUT("lint") "," GATE_OUT("types") ","
 		    DIFF_OUT, SCHEMA("gate", "run_id")),
 		.hints = SBX_TOOL_DESTRUCTIVE,
 		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW,
