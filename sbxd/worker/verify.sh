@@ -44,6 +44,15 @@ blob() { # NAME FILE: a regular file, if it is not too large
 	[ "$n" = 0 ] || head -c "$n" -- "$2" >&3
 	echo >&3
 }
+names() { # NAME FILE: of what ends with NUL each
+	local LC_ALL=C n=0 x a
+	mapfile -d '' -n 3000 -t a <"$2"
+	[ ${#a[@]} -lt 3000 ] || { blob "$1" "$2"; return; }
+	for x in "${a[@]}"; do n=$((n + ${#x} + 1)); done
+	printf 'B\t%s\t%s\n' "$1" $n >&3
+	[ $n = 0 ] || printf '%s\0' "${a[@]}" >&3
+	echo >&3
+}
 step() { # KIND LANGUAGE TOOL RAN STATUS BUILT MS VERSION COMMAND REASON
 	local out=S f
 	for f; do flat "$f"; out=$out$'\t'$flat; done
@@ -52,7 +61,8 @@ step() { # KIND LANGUAGE TOOL RAN STATUS BUILT MS VERSION COMMAND REASON
 missing() { step "$1" "$2" "$3" 0 127 1 0 '' '' "$4"; } # KIND LANGUAGE TOOL REASON
 now() { now=$((${EPOCHREALTIME/[.,]/} / 1000)); }
 have() { command -v "$1" >/dev/null 2>&1; }
-cores() { cores=$(nproc 2>/dev/null || echo 2); }
+cores=
+cores() { [ -n "$cores" ] || cores=$(nproc 2>/dev/null || echo 2); }
 # a program of the project's own node_modules, or of the image
 js_tool() {
 	local d=$PWD
@@ -177,9 +187,9 @@ rust_lint() {
 }
 c_lint() {
 	local db='' d enable=() fix=()
+	[ "$mode" != verify ] || any ./*.c ./*.cc ./*.cpp ./*/*.c ./*/*.cc ./*/*.cpp ./*/*/*.c \
+		./*/*/*.cc ./*/*/*.cpp || return 0
 	cores
-	[ "$mode" != verify ] || [ -n "$(find "${targets[@]}" \( -name '*.c' -o -name '*.cc' -o \
-		-name '*.cpp' -o -name '*.cxx' \) -print -quit 2>/dev/null)" ] || return 0
 	for d in . build; do [ ! -f "$d/compile_commands.json" ] || db=$d; done
 	[ "$mode" = verify ] || enable=("--enable=warning,style,performance,portability")
 	if [ -n "$db" ] && [ -n "$target" ] && have clang-tidy; then
@@ -239,13 +249,15 @@ run_tests() {
 	status=$s
 }
 python_tests() { # FILTERED
-	local py n=() args=()
+	local py line cpus n=() args=()
 	shown=
 	for py in .venv/bin/python venv/bin/python python3 python; do have "$py" && break; done
 	have "$py" || { missing test python pytest 'python3 is not installed in this image.'; return; }
 	# that pytest is missing it says itself; workers of xdist pay on many cores
-	cores
-	[ "$cores" -lt 4 ] || ! "$py" -c 'import importlib.util as u, sys
+	cpus=()
+	while IFS= read -r line; do case $line in processor*) cpus+=(1) ;; esac; done \
+		2>/dev/null </proc/cpuinfo
+	[ ${#cpus[@]} -lt 4 ] || ! "$py" -c 'import importlib.util as u, sys
 sys.exit(u.find_spec("xdist") is None or u.find_spec("xdist.plugin") is None)' 2>/dev/null ||
 		n=(-n auto)
 	if [ -n "$1" ]; then
@@ -344,7 +356,10 @@ make_test() {
 	: >"$T/began"
 	make -C "$d" -k -j "$cores" "$@"
 	local s=$?
-	find "$d" -name test-suite.log -newer "$T/began" -exec cat {} + 2>/dev/null >"$T/r"
+	for d in "$d"/test-suite.log "$d"/*/test-suite.log "$d"/*/*/test-suite.log \
+		"$d"/*/*/*/test-suite.log; do
+		[ ! "$d" -nt "$T/began" ] || cat "$d" >>"$T/r"
+	done
 	return $s
 }
 c_tests() {
@@ -435,20 +450,21 @@ detect() {
 	return 0
 }
 git_diff() { # what changed, without touching the index
-	local h g=(git --no-optional-locks -c core.fsmonitor= -c core.quotepath=off)
+	local h new g=(git --no-optional-locks -c core.fsmonitor= -c core.quotepath=off)
 	"${g[@]}" diff --no-ext-diff --numstat -z >"$T/d" 2>/dev/null || return 0
 	"${g[@]}" diff --no-ext-diff --cached --numstat -z >"$T/s" 2>/dev/null || return 0
 	"${g[@]}" ls-files -o --exclude-standard -z >"$T/u" 2>/dev/null
-	blob unstaged "$T/d"
-	blob staged "$T/s"
-	blob untracked "$T/u"
+	names unstaged "$T/d"
+	names staged "$T/s"
+	names untracked "$T/u"
 	h=e3b0c44298fc1c14 # of nothing
-	: >"$T/h"
 	if [ -s "$T/d" ] || [ -s "$T/s" ] || [ -s "$T/u" ]; then
-		[ ! -s "$T/u" ] || xargs -0 git hash-object --no-filters -- <"$T/u" >"$T/h" 2>/dev/null
-		"${g[@]}" diff --no-ext-diff --no-textconv --binary HEAD 2>/dev/null |
-			cat - "$T/u" "$T/h" | sha256sum >"$T/d"
-		read -r h _ <"$T/d"
+		mapfile -d '' -n 1000 -t new <"$T/u"
+		{ [ ! -s "$T/d" ] && [ ! -s "$T/s" ] ||
+			"${g[@]}" diff --no-ext-diff --no-textconv --binary HEAD
+			[ ${#new[@]} -eq 0 ] || git hash-object --no-filters -- "${new[@]}"
+			printf '%s\n' "${new[@]}"; } 2>/dev/null | sha256sum >"$T/h"
+		read -r h _ <"$T/h"
 	fi
 	kv diff_hash "${h:0:16}"
 }
