@@ -2,7 +2,7 @@
 EXTRA_DIST += tests/bench/bench.py tests/bench/bench_image.py \
 	tests/bench/bench_snapshot.py tests/bench/bench_many.py \
 	tests/bench/bench_mcp.py tests/bench/mcp_server.mjs \
-	tests/bench/bench_egress.py
+	tests/bench/bench_egress.py tests/bench/bench_verify.py
 .PHONY: bench
 bench: all $(SBX_BENCHES)
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
@@ -18,6 +18,8 @@ bench: all $(SBX_BENCHES)
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
 		python3 $(top_srcdir)/tests/bench/bench_many.py \
 		$${SBX_BENCH_MANY:-20}
+	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
+		python3 $(top_srcdir)/tests/bench/bench_verify.py
 	@for b in $(SBX_BENCHES); do ./$$b || exit 1; done
 SBX_BENCHES =
 
