@@ -21,7 +21,10 @@
  * $1: the work tree; then the declared files, if any.  One line, where they
  * are; then their names, each with its NUL.  With declared files the tree is
  * that of HEAD with these as they are now, made beside it; what is declared
- * and not there is deleted.  Without git: everything that is not hidden.
+ * and not there is deleted.  HEAD's come out without the repository's attributes
+ * and filters: what nobody touched is as it will be pushed.  They are read when
+ * this has ended, so what is removed here is of earlier ones.  Without git:
+ * everything but .git.
  */
 static const char script[] =
     "set -e; cd -- \"$1\"; shift; export LC_ALL=C GIT_OPTIONAL_LOCKS=0\n"
@@ -36,13 +39,26 @@ static const char script[] =
     "pwd; $g ls-files -z -c -o --exclude-standard | sort -zu | "
     "while IFS= read -rd '' f; do if [ -f \"$f\" ] || [ -L \"$f\" ]; then "
     "printf '%s\\0' \"$f\"; fi; done; exit; fi\n"
-    "t=$(mktemp -d /tmp/sbx-tree-XXXXXX); export GIT_INDEX_FILE=$t/index\n"
-    "$g read-tree HEAD; mkdir $t/w; $g checkout-index -a --prefix=$t/w/\n"
+    "find /tmp -maxdepth 1 -name 'sbx-tree-*' -mmin +10 -exec rm -rf {} + "
+    "|| :\n"
+    "t=$(mktemp -d /tmp/sbx-tree-XXXXXX); trap '[ $? = 0 ] || rm -rf $t' "
+    "EXIT\n"
+    "o=$($g rev-parse --git-path objects); o=$(cd -- \"$o\" && pwd)\n"
+    "h=$($g rev-parse --verify 'HEAD^{tree}')\n"
+    "git init -q --bare --template= --object-format=$($g rev-parse "
+    "--show-object-format) $t/g; mkdir $t/w $t/g/info\n"
+    "echo '* -text !eol -ident !filter !working-tree-encoding' "
+    ">$t/g/info/attributes\n"
+    "export GIT_DIR=$t/g GIT_WORK_TREE=$t/w GIT_INDEX_FILE=$t/index "
+    "GIT_OBJECT_DIRECTORY=\"$o\"\n"
+    "git read-tree $h; git checkout-index -a --prefix=$t/w/\n"
     "for f; do case /$f/ in */../* | */.git/* | *//*) echo \"not a path of "
     "the tree: $f\" >&2; exit 3;; esac\n"
     "if [ -f \"$f\" ] || [ -L \"$f\" ]; then "
     "mkdir -p -- \"$t/w/$(dirname -- \"$f\")\"; "
     "rm -rf -- \"$t/w/$f\"; cp -P -p -- \"$f\" \"$t/w/$f\"; "
+    "elif [ -d \"$f\" ] && [ -d \"$t/w/$f\" ]; then "
+    "echo \"a directory, declare its files: $f\" >&2; exit 3; "
     "elif [ -e \"$t/w/$f\" ] || [ -L \"$t/w/$f\" ]; then "
     "rm -rf -- \"$t/w/$f\"; "
     "else echo \"neither in the work tree nor in HEAD: $f\" >&2; exit 3; "

@@ -97,8 +97,8 @@ EXTRA_DIST += tests/regress/test_snapshot_engine.py \
 	tests/regress/test_snapshot_races.py
 
 # fresh verifications
-TESTS += tests/regress/test_gate_hub.py
-EXTRA_DIST += tests/regress/test_gate_hub.py
+TESTS += tests/regress/test_gate_hub.py tests/regress/test_gate_list.py
+EXTRA_DIST += tests/regress/test_gate_hub.py tests/regress/test_gate_list.py
 
 # which image a sandbox gets that names none
 TESTS += tests/regress/test_detect.py
