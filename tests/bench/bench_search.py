@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""search_in_container, diff_in_container and run_python beside what they run,
+started by sandbox_exec of the same suite as argv.  One JSON object a line."""
+import json
+import os
+import statistics
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.environ["SBX_SRC"], "tests", "lib"))
+import mcp  # noqa: E402
+
+RUNS = int(os.environ.get("SBX_BENCH_RUNS", "30"))
+MAKE = """
+import os
+for d in range(20):
+    os.makedirs("src/d%d" % d)
+    for i in range(50):
+        with open("src/d%d/%d.py" % (d, i), "w") as f:
+            f.write("import os\\n" * 20 + "needle = %d\\n" % i * (i == 7))
+"""
+
+
+def timed(s, tool, **arguments):
+    began = time.perf_counter()
+    r = s.call(tool, **arguments)
+    if r["status"] != "ok":
+        raise SystemExit(r)
+    return (time.perf_counter() - began) * 1000
+
+
+def main():
+    with mcp.Suite() as s:
+        box = {"container_id": s.call("sandbox_initialize", cpus=2)[
+            "container_id"]}
+        timed(s, "run_python", code=MAKE, **box)
+        timed(s, "sandbox_exec", commands=["git init -q"], **box)
+        pairs = {
+            "search_in_container": (
+                {"pattern": "needle"},
+                ["rg", "--json", "-e", "needle", "--", "."]),
+            "diff_in_container": (
+                {}, ["git", "diff", "--raw", "--numstat", "-z",
+                     "4b825dc642cb6eb9a060e54bf8d69288fbee4904"]),
+            "run_python": ({"code": "1"}, ["python3", "-c", "1"]),
+        }
+        for tool, (arguments, argv) in pairs.items():
+            mine, bare = [], []
+            for _ in range(RUNS):
+                mine.append(timed(s, tool, **arguments, **box))
+                bare.append(timed(s, "sandbox_exec", argv=argv, **box))
+            a, b = statistics.median(mine), statistics.median(bare)
+            print(json.dumps({
+                "name": tool, "unit": "ms", "runs": RUNS,
+                "median": round(a, 2), "max": round(max(mine), 2),
+                "rival": "sandbox_exec " + argv[0],
+                "rival_median": round(b, 2), "over": round(a - b, 2)}),
+                flush=True)
+
+
+main()
