@@ -27,14 +27,16 @@ TESTS_TOGETHER = $(filter-out $(TESTS_ALONE) $(R)check_messages.py,$(TESTS))
 # what is not the same for somebody who is not root; those that play such a user
 # themselves when root runs them are not here
 TESTS_USER = $(filter-out tests/guarantees/test_drills.py,$(GUARANTEES)) \
-	$(R)test_cli.py $(R)test_copyin.py $(R)test_egress_suite.py $(R)test_engine.py $(R)test_http.py \
+	$(R)test_cli.py $(R)test_copyin.py $(R)test_egress_suite.py $(R)test_engine.py \
+	$(R)test_files.py $(R)test_http.py \
 	$(R)test_images_engine.py $(R)test_limits.py $(R)test_reap.py \
 	$(R)test_sbxd_hub.py $(R)test_sbxd_suite.py $(R)test_shell.py \
 	$(R)test_snapshot.py $(R)test_users.py $(R)test_worker.py \
 	test_broker test_privs test_proxy test_starter
 # with sanitizers: our programs, by what drives them hardest
 TESTS_SANITIZED = $(filter-out test_privs tests/%,$(TESTS)) $(FRONT_TESTS) \
-	$(R)test_egress_suite.py $(R)test_engine.py $(R)test_guide.py \
+	$(R)test_egress_suite.py $(R)test_engine.py $(R)test_files.py \
+	$(R)test_guide.py \
 	$(R)test_gate_hub.py $(R)test_http.py $(R)test_messages.py $(R)test_proxy_egress.py $(R)test_quirks.py \
 	$(R)test_runjournal.py $(R)test_sbxd_hub.py $(R)test_snapshot.py \
 	$(R)test_subs.py $(R)test_trust.py $(R)test_worker.py

@@ -1,5 +1,6 @@
 # make bench: one JSON line a figure, never a verdict
 EXTRA_DIST += tests/bench/bench.py tests/bench/bench_image.py \
+	tests/bench/bench_files.py \
 	tests/bench/bench_snapshot.py tests/bench/bench_many.py \
 	tests/bench/bench_mcp.py tests/bench/mcp_server.mjs \
 	tests/bench/bench_egress.py tests/bench/bench_search.py tests/bench/bench_verify.py

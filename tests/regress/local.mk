@@ -113,6 +113,10 @@ EXTRA_DIST += tests/regress/test_checkpoint.py \
 	tests/regress/test_python.py \
 	tests/regress/test_search.py
 
+# files: what edits make of bytes, and what a sandbox makes of edits
+TESTS += tests/regress/test_files.py
+EXTRA_DIST += tests/regress/test_files.py
+
 # contrib/images
 TESTS += tests/regress/test_images_build.sh
 EXTRA_DIST += tests/regress/test_images_build.sh contrib/images contrib/lib.sh
