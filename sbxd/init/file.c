@@ -130,12 +130,24 @@ read_whole(struct file_work *w, int fd)
 	}
 }
 
-/* Plain, so that a compiler makes it wide. */
+typedef uint8_t lanes __attribute__((vector_size(16)));
+
+/* 16 bytes at a time: a lane counts to 255 before it is added up. */
 static uint64_t
 count_newlines(const char *p, const char *end)
 {
 	uint64_t n = 0;
+	lanes sum, v;
 
+	while (end - p >= 16) {
+		sum = (lanes){ 0 };
+		for (int i = 0; i < 255 && end - p >= 16; i++, p += 16) {
+			memcpy(&v, p, sizeof(v));
+			sum -= (lanes)(v == '\n');	/* true is -1 */
+		}
+		for (int i = 0; i < 16; i++)
+			n += sum[i];
+	}
 	for (; p < end; p++)
 		n += *p == '\n';
 	return (n);

@@ -103,6 +103,10 @@ def main():
                  "read_file_range", file_path="large", tail_lines=50)
         b.report("list_100000", "find tree -type f | sort",
                  "list_files", path="tree")
+        # removing them takes longer than the suite's end may
+        job = s.call("sandbox_exec_background", container_id=box,
+                     argv=["rm", "-r", "tree", "large"])["job_id"]
+        wait(s, box, job)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ bench: all $(SBX_BENCHES)
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
 		python3 $(top_srcdir)/tests/bench/bench_snapshot.py
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
+		python3 $(top_srcdir)/tests/bench/bench_files.py
+	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
 		python3 $(top_srcdir)/tests/bench/bench_many.py \
 		$${SBX_BENCH_MANY:-20}
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
