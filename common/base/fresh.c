@@ -11,7 +11,8 @@ enum { PYTHON, JS, GO, RUST, CTEST, CHECK };
 #define SHOW(file) "s=$?; cat " file " 2>/dev/null; exit $s"
 
 const struct sbx_fresh sbx_fresh[] = {
-	[PYTHON] = { "python", TMP "echo pytest; python3 -m pytest "
+	[PYTHON] = { "python", TMP "echo pytest; p=~/.venv/bin/python; "
+	    "[ -x $p ] || p=python3; $p -m pytest "
 	    "--junit-xml=\"$t/r\" -o junit_family=xunit1 -p no:cacheprovider "
 	    "-q >&2; " SHOW("\"$t/r\"") },
 	[JS] = { "js", TMP "b=node_modules/.bin; if [ -x $b/vitest ]; then "

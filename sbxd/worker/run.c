@@ -25,7 +25,8 @@
  * alone passes on the status of the command that failed.
  */
 static const char script[] =
-    "for c in \"$@\"; do eval \"$c\"; case $? in 0) ;; *) exit ;; esac; done";
+    "for sbx_c in \"$@\"; do eval \"$sbx_c\"; case $? in 0) ;; *) exit ;; "
+    "esac; done";
 
 #define ENV_MAX_BYTES 24576	/* of EXEC_START */
 #define KILL_MS 15000u

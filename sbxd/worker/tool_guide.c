@@ -33,7 +33,7 @@ static const struct guide_phase phases[] = {
 	    "sandbox_exec", "run_python",
 	    "read_output" }, "edit" },
 	{ "edit",
-	    "Change files with edit_file, by old_str where you can: it tells "
+	    "Change files with edit_file, by their old text where you can: it tells "
 	    "when it does not match, and undo_file_edit takes it back. "
 	    "write_file_sandbox makes new files; transform_file changes many "
 	    "by one rule. Keep a state to go back to with sandbox_snapshot. "
@@ -54,7 +54,9 @@ static const struct guide_phase phases[] = {
 	    "and passed, each failure has its file, line and assertion. "
 	    "lint_in_container and type_check_in_container do one of it, "
 	    "for a file. A tool that is ran:false was not there: that is no "
-	    "clean bill. Other commands go by sandbox_exec. What takes long "
+	    "clean bill. With fresh: true the tests run in a sandbox of "
+	    "their own, and a pass is kept for exactly this tree. Other "
+	    "commands go by sandbox_exec. What takes long "
 	    "goes on as a job: sandbox_exec_background starts one, "
 	    "sandbox_exec_check looks, sandbox_exec_kill ends it. Report "
 	    "what ran and what it said, no more; a test that did not run "

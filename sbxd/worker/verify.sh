@@ -75,7 +75,7 @@ js_tool() {
 # a program of the project's virtual environment, or of the image
 py_tool() {
 	local d
-	for d in .venv venv; do [ ! -x "$d/bin/$1" ] || { tool=$d/bin/$1; return; }; done
+	for d in .venv venv ~/.venv; do [ ! -x "$d/bin/$1" ] || { tool=$d/bin/$1; return; }; done
 	tool=$1
 	have "$1"
 }
@@ -251,7 +251,7 @@ run_tests() {
 python_tests() { # FILTERED
 	local py line cpus n=() args=()
 	shown=
-	for py in .venv/bin/python venv/bin/python python3 python; do have "$py" && break; done
+	for py in .venv/bin/python venv/bin/python ~/.venv/bin/python python3 python; do have "$py" && break; done
 	have "$py" || { missing test python pytest 'python3 is not installed in this image.'; return; }
 	# that pytest is missing it says itself; workers of xdist pay on many cores
 	cpus=()

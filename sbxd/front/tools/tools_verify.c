@@ -92,7 +92,8 @@ const struct sbx_tool sbx_tools_verify[] = {
 		    "Find the project's languages, run linters and type "
 		    "checkers, then its own tests, and say what failed, "
 		    "where and why. status is ok only when tests ran and all "
-		    "passed; a missing runner, no tests or a crash is not. "
+		    "passed (partial: all that were selected); a missing "
+		    "runner, no tests or a crash is not. "
 		    "That is feedback: gate is false. fresh: true runs them "
 		    "in a sandbox of their own; a pass of that opens the "
 		    "gate for exactly this tree.",
@@ -117,7 +118,7 @@ const struct sbx_tool sbx_tools_verify[] = {
 		    "skip_type_gate": {"type": "boolean", "default": false})
 		    "," WHERE_IN, SCHEMA("container_id")),
 		.output_schema = SCHEMA_OUT(SCHEMA("ok", "failed", "timeout",
-		    "partial", "running"), SCHEMA("verdict": {"type":
+		    "running"), SCHEMA("verdict": {"type":
 		    "string"}, "why": {"type": "string"},
 		    "gate": {"type": "boolean"},
 		    "gate_incomplete": {"type": "boolean"},
