@@ -54,7 +54,7 @@ work_failure(struct report_work *w, struct text test, struct text error,
 	r->error_bytes += strlen(f->error);
 }
 
-static void
+static void SBX_PRINTF(3, 0)
 set_text(char *to, size_t size, const char *fmt, va_list ap)
 {
 	if (*to == '\0')
