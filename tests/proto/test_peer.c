@@ -278,7 +278,7 @@ test_queue(void)
 	ok(sent > 100 && pong(&s, ++sent) == 0, "a full socket queues");
 	ok(sbx_peer_send(s.p, SBX_MSG_PING, 0, NULL, NULL) == SBX_E_SENDER &&
 	    sbx_send_run_open(s.p, 0, &ro, NULL) == SBX_E_RECEIVER &&
-	    sbx_peer_send(s.p, 250, 0, NULL, NULL) == SBX_E_TYPE,
+	    sbx_peer_send(s.p, 255, 0, NULL, NULL) == SBX_E_TYPE,
 	    "what may not be sent is not queued");
 	memset(text, 'x', sizeof(text) - 1);
 	ok(sbx_send_pong(s.p, 0, &bad, NULL) == SBX_E_LIMIT && s.p != NULL,

@@ -189,10 +189,10 @@ test_order(void)
 #define TRY(self, remote, nfds)                                               \
 	(raw_send(ch[0], rec, len, nfds) ? sbx_wire_recv(ch[1],               \
 	    SBX_PROC_##self, SBX_PROC_##remote, &in, MSG_DONTWAIT) : 1)
-	rec[5] = 250;
+	rec[5] = 255;
 	ok(TRY(FRONT, FRONT, 2) == SBX_E_VERSION, "first the version");
 	rec[7] = SBX_PROTO_VERSION;
-	ok(TRY(FRONT, FRONT, 2) == SBX_E_TYPE && in.hdr.type == 250,
+	ok(TRY(FRONT, FRONT, 2) == SBX_E_TYPE && in.hdr.type == 255,
 	    "then the type");
 	rec[5] = SBX_MSG_WORKER_FORK;
 	ok(TRY(FRONT, FRONT, 2) == SBX_E_SENDER, "then the sender");
@@ -271,7 +271,7 @@ test_send_errors(void)
 	static char text[600];
 	struct sbx_log l = { .text = text };
 
-	ok(sbx_wire_send(ch[0], SBX_PROC_MONITOR, 250, 1, &f, NULL, 0) ==
+	ok(sbx_wire_send(ch[0], SBX_PROC_MONITOR, 255, 1, &f, NULL, 0) ==
 	    SBX_E_TYPE && sbx_wire_send(ch[0], SBX_PROC_MONITOR, 9999, 1, &f,
 	    NULL, 0) == SBX_E_TYPE, "an unknown type is not sent");
 	ok(sbx_wire_send(ch[0], SBX_PROC_FRONT, SBX_MSG_WORKER_FORK, 1, &f,
