@@ -140,6 +140,7 @@ static const struct sbx_privs_call calls_recorder[] = {
 	{ "pwrite64", NULL },
 	{ "renameat2", "names what a file was when it is whole" },
 	{ "splice", "from a pipe to a file, so that a kill loses nothing" },
+	{ "sysinfo", "qsort(3) asks how much memory there is" },
 	{ "unlinkat", "evicts old segments and runs" },
 	{ NULL }
 };
@@ -250,7 +251,8 @@ static const struct sbx_privs_call calls_courier[] = {
 	{ NULL }
 };
 
-static const struct sbx_privs_call calls_judge[] = {
+/* What sorts more than a few things; the judge needs no more than that. */
+static const struct sbx_privs_call calls_sort[] = {
 	{ "sysinfo", "qsort(3) asks how much memory there is" },
 	{ NULL }
 };
@@ -396,7 +398,7 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 	[SBX_PROC_ZYGOTE] = {
 		.why = "forks the workers; takes nothing but that order",
 		.user = "sbx-front", .flags = CAGED | SBX_ROW_DIES,
-		.calls = { calls_zygote, calls_memfd, calls_event,
+		.calls = { calls_zygote, calls_sort, calls_memfd, calls_event,
 		    calls_base },
 		.nofile = NOFILE_SUITE, .nproc = RLIM_INFINITY,
 		.data = RLIM_INFINITY,
@@ -412,7 +414,7 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 	[SBX_PROC_WORKER] = {
 		.why = "runs one tool call at a time for one principal",
 		.user = "sbx-front", .flags = CAGED | SBX_ROW_DIES,
-		.calls = { calls_memfd, calls_base },
+		.calls = { calls_sort, calls_memfd, calls_base },
 		.nofile = NOFILE_SUITE, .nproc = 0, .data = DATA_WORKER,
 	},
 	[SBX_PROC_COPYIN] = {
@@ -437,7 +439,7 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 	[SBX_PROC_JUDGE] = {
 		.why = "computes ids and verdicts over one proposed push",
 		.user = "sbxd", .flags = CAGED | SBX_ROW_DIES,
-		.calls = { calls_judge, calls_memfd, calls_base },
+		.calls = { calls_sort, calls_memfd, calls_base },
 		.nofile = NOFILE_SUITE, .nproc = 0, .data = DATA_WORKER,
 	},
 	[SBX_PROC_ENGINE_DOCKER] = {

@@ -610,6 +610,19 @@ def test_undo_all():
     r.end()
 
 
+def test_undo_many():
+    """So many that sorting them asks the system for memory."""
+    r = Recorder().start(fresh=1)
+    for i in range(200):
+        r.put(BOX, "/f%d" % i, b"%d" % i)
+    r.kill()
+    r.start()
+    got = [r.get(BOX, "/f%d" % i)[0] for i in range(200)]
+    t.ok(got == [b"%d" % i for i in range(200)],
+         "two hundred, by a restarted recorder", got[:3])
+    r.end()
+
+
 def test_undo_hostile():
     for box in ("../../../etc", "0123456789aB", ""):
         for name in ("KEEP_PUT", "KEEP_GET", "KEEP_DROP"):
@@ -700,7 +713,7 @@ def main():
     for test in (test_exact, test_cap, test_total, test_killed_past_cap,
                  test_killed, test_flood, test_descriptors, test_bad,
                  test_hostile_store, test_undo, test_undo_all,
-                 test_undo_hostile):
+                 test_undo_many, test_undo_hostile):
         try:
             test()
         except Exception as e:  # one failure must not hide the others

@@ -171,6 +171,17 @@ def test_pages():
        r)
 
 
+def test_many_files():
+    sh("mkdir -p wide && for i in $(seq 1000 1999); do echo wide; done | "
+       "(cd wide && split -l 1 -d -a 4)")
+    for mode in ("content", "files_with_matches", "count"):
+        r = search("wide", path="wide", output_mode=mode, max_results=1000)
+        names = [m["file"] for m in r.get("matches", [])]
+        ok(r["status"] == "ok" and r["total"] == 1000 and len(names) == 1000
+           and names == sorted(names), f"a thousand files: {mode}", r)
+    sh("rm -r wide")
+
+
 def test_context():
     r = search("l(5|6|9)$", path="ctx.txt", context=2)
     ok([(m["line"], m.get("context", False)) for m in r["matches"]] == [
