@@ -183,6 +183,38 @@ directive(struct text rest, struct text *ret_name)
 	return (false);
 }
 
+/* node counts a file in which there is no test as one that passed. */
+static bool
+is_file(struct text name)
+{
+	static const struct text ends[] = { TEXT("js"), TEXT(".ts"),
+	    TEXT(".tsx"), TEXT(".jsx") };
+
+	name = text_trim(name);
+	if (name.n < 4 || memchr(name.p, '.', name.n) == NULL ||
+	    (name.p[0] != '/' && memchr(name.p, ' ', name.n) != NULL))
+		return (false);
+	for (size_t i = 0; i < SBX_NELEM(ends); i++)
+		if (memcmp(name.p + name.n - ends[i].n, ends[i].p,
+		    ends[i].n) == 0)
+			return (true);
+	return (false);
+}
+
+/*
+ * A test's number is its place.  That of a file, which node reports where it
+ * has no tests or did not load, is the file's place among files.
+ */
+static void
+check_number(struct tap *t, unsigned d, uint64_t number, struct text name)
+{
+	uint64_t place = t->levels[d].points;
+
+	if (number != place && (d > 0 || !is_file(name)))
+		work_broken(t->w, "test number %llu comes as the %llu",
+		    (unsigned long long)number, (unsigned long long)place);
+}
+
 /* Below level d all is over: do the numbers agree? */
 static bool
 close_below(struct tap *t, unsigned d, bool *ret_kid_failed)
@@ -208,24 +240,6 @@ close_below(struct tap *t, unsigned d, bool *ret_kid_failed)
 	if (t->deepest > d)
 		t->deepest = d;
 	return (kids);
-}
-
-/* node counts a file in which there is no test as one that passed. */
-static bool
-is_file(struct text name)
-{
-	static const struct text ends[] = { TEXT("js"), TEXT(".ts"),
-	    TEXT(".tsx"), TEXT(".jsx") };
-
-	name = text_trim(name);
-	if (name.n < 4 || memchr(name.p, ' ', name.n) != NULL ||
-	    memchr(name.p, '.', name.n) == NULL)
-		return (false);
-	for (size_t i = 0; i < SBX_NELEM(ends); i++)
-		if (memcmp(name.p + name.n - ends[i].n, ends[i].p,
-		    ends[i].n) == 0)
-			return (true);
-	return (false);
 }
 
 static void
@@ -286,15 +300,11 @@ on_point(struct tap *t, unsigned d, struct text line)
 		t->deepest = d;
 	l->points++;
 	used = text_number(line, &number);
-	if (used > 0) {
-		if (number != l->points)
-			work_broken(t->w, "test number %llu comes as the "
-			    "%llu.", (unsigned long long)number,
-			    (unsigned long long)l->points);
-		line = text_trim(text_skip(line, used));
-	}
+	line = text_trim(text_skip(line, used));
 	if (text_starts(line, TEXT("- ")))
 		line = text_skip(line, 2);
+	if (used > 0)
+		check_number(t, d, number, line);
 	drop(&t->before);
 	(void)sbx_buf_add(&t->before, of(&t->notes).p, t->notes.len);
 	drop(&t->notes);

@@ -226,6 +226,10 @@ test("cancelled", async (t) => { t.test("never awaited", async () => { await new
 JS
 	nt fail
 	project; file c.test.js <<<$'test(\n'; nt syntax
+	# a file without tests has its number among files
+	project; file a.test.js <<<$'const { test } = require("node:test");\ntest("a", () => {});\ntest("b", () => {});\n'
+	file b.test.js <<<$'exports.x = 1;\n'; nt helper
+	file b.test.js <<<$'test(\n'; nt late
 	project; file d.test.js <<<$'const x = 1;\n'; nt empty
 	project; file x.js <<<$'\n'; nt none
 	project; file e.test.js <<<$'const { test } = require("node:test");\ntest("x", () => { process.kill(process.pid, "SIGKILL"); });\n'; nt crash
