@@ -17,12 +17,13 @@ EXTRA_DIST += tests/regress/check_messages.py
 tests/regress/check_messages.log: \
 	$(filter-out tests/regress/check_messages.log,$(TEST_LOGS))
 # Lists of TESTS for contrib/check.  TESTS_ALONE use up what a user or the machine
-# has (processes, watches, memory, descriptors) or tell how long things take: one
+# has (processes, watches, memory, descriptors, processors) or tell how long things take: one
 # at a time, with nothing beside them.  All others may run beside each other.
 R = tests/regress/
 TESTS_ALONE = tests/guarantees/test_drills.py $(R)test_doctor.py \
 	$(R)test_engine_sandbox.py $(R)test_limits.py $(R)test_load.py \
-	$(R)test_snapshot_engine.py test_privs
+	$(R)test_snapshot_engine.py test_privs \
+	$(R)test_gate.py $(R)test_lint.py $(R)test_package.py $(R)test_verify.py
 TESTS_TOGETHER = $(filter-out $(TESTS_ALONE) $(R)check_messages.py,$(TESTS))
 # what is not the same for somebody who is not root; those that play such a user
 # themselves when root runs them are not here
