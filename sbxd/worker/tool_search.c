@@ -40,6 +40,8 @@ static const char script[] =
     "shift 2\n"
     "[ -e \"$p\" ] || { echo \"$p: no such file or directory\" >&2; "
     "exit 66; }\n"
+    "[ -f \"$p\" ] || [ -d \"$p\" ] || { echo \"$p: neither a file nor a "
+    "directory\" >&2; exit 66; }\n"
     "if [ -d \"$p\" ]; then\n"
     "cd -P -- \"$p\" && d=$PWD/ && cd -- \"$w\" || exit 66\n"
     "case $d in //|/proc/*|/sys/*|/dev/*) exit 67 ;; esac\n"

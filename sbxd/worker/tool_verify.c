@@ -502,6 +502,10 @@ put_next(struct result *r, const char *verdict)
 		    "hangs with test_filter." },
 		{ "missing_runner", "Make the sandbox with what its tests "
 		    "need (setup of sandbox_initialize), or another image." },
+		{ "lint_failed", "Mend what lint names, or run the tests "
+		    "all the same with skip_lint_gate." },
+		{ "types_failed", "Mend what types names, or run the tests "
+		    "all the same with skip_type_gate." },
 		{ "no_language", "Call again with language or working_dir." },
 		{ "partial", "Call verify_in_container without test_scope." },
 	};

@@ -198,27 +198,27 @@ def many(e):
     deep = b"/".join([b"q"] * 1000) + b"/f"
     m = e.unpack(BOX, "/workspace/d", rec(T_FILE, deep, b"x") + END)
     tap.ok(m["error"] == 0, "1,000 directories deep", m)
-    # four at once are taken, the fifth is refused, none is lost
+    # eight at once are taken, the ninth is refused, none is lost
     ends, ids = [], []
-    for i in range(5):
+    for i in range(9):
         rd, wr = os.pipe()
         ids.append(e.next_id())
         e.mon.send("ENGINE_UNPACK", ids[-1], [rd], container=BOX, mode=LIST,
                    dest=f"/workspace/d/p{i}")
         os.close(rd)
         ends.append(wr)
-    m = e.answer(ids[4], "ENGINE_UNPACKED")
+    m = e.answer(ids[8], "ENGINE_UNPACKED")
     tap.ok(m["error"] != 0 and "too many" in m["reason"],
-           "five copies at once are one too many", m)
+           "nine copies at once are one too many", m)
     for i, wr in enumerate(ends):
         try:
             os.write(wr, rec(T_FILE, b"f", b"%d" % i) + END)
         except BrokenPipeError:
             pass
         os.close(wr)
-    got = [e.answer(i, "ENGINE_UNPACKED")["error"] for i in ids[:4]]
-    tap.ok(got == [0] * 4 and sh(e, "cat /workspace/d/p*/f") == "0123",
-           "the four are done", got)
+    got = [e.answer(i, "ENGINE_UNPACKED")["error"] for i in ids[:8]]
+    tap.ok(got == [0] * 8 and sh(e, "cat /workspace/d/p*/f") == "01234567",
+           "the eight are done", got)
     # who refuses a stream does not leave its writer waiting
     m = e.unpack(BOX, "/workspace/d", rec(9) + bytes(1 << 20))
     tap.ok(m["error"] != 0, "a refused stream's writer is told", m)

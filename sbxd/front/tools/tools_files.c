@@ -151,7 +151,8 @@ const struct sbx_tool sbx_tools_files[] = {
 		    "Write file_contents as the whole file, making parent "
 		    "directories; or into it: over lines start_line to "
 		    "end_line, at its end (append), or over old_str, which "
-		    "must be there once. Other bytes, mode and links stay.",
+		    "must be there once. Other bytes and the mode stay; a "
+		    "symbolic link is followed.",
 		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER "," FILE_NAME ","
 		    SCHEMA("file_contents": {"type": "string"}) "," WAYS,
 		    SCHEMA("container_id", "file_name", "file_contents")),
