@@ -129,7 +129,9 @@ if __name__ == "__main__":
     for name, needs in (("test_npm", "npm"), ("test_cargo", "cargo"),
                         ("test_go", "go")):
         if shutil.which(needs, path="/usr/bin:/bin") is None:
-            tap.skip(f"{needs} is not installed", name)
+            # contrib/check brings npm; the others are large
+            (tap.skip if needs == "npm" else tap.absent)(
+                f"{needs} is not installed", name)
             del globals()[name]
     with mcp.Suite() as S:
         BOX = S.call("sandbox_initialize")["container_id"]
