@@ -185,9 +185,10 @@ def matrix(prefix, run):
 # --- the two ways -------------------------------------------------------------------
 
 def cargo_path():
-    """Where this user's own tools are; a sandbox does not see them."""
+    """Where this user's own tools are, first: their cargo wants the rustc
+    it came with.  A sandbox does not see them."""
     home = os.path.expanduser("~/.cargo/bin")
-    return ":" + home if os.path.isdir(home) else ""
+    return home + ":" if os.path.isdir(home) else ""
 
 
 def entries(port):
@@ -201,7 +202,7 @@ def alone(ca, up):
     with egress.Proxy(entries(up.port), roots_pem=ca.pem) as p:
         s = p.open()
         env = clients.environment(s, s.dir + "/home")
-        env["PATH"] += cargo_path()
+        env["PATH"] = cargo_path() + env["PATH"]
         if os.path.isdir(os.path.expanduser("~/.rustup")):
             env["RUSTUP_HOME"] = os.path.expanduser("~/.rustup")
         env["TMPDIR"] = s.dir + "/home"
