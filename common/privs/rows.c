@@ -460,6 +460,14 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 		.nofile = NOFILE_SUITE, .nproc = RLIM_INFINITY,
 		.data = RLIM_INFINITY,
 	},
+	[SBX_PROC_COMMAND] = {
+		.why = "runs the operator's own command that prints a token; "
+		    "the one exception to the rule that only the proxy dials",
+		.user = "sbx-broker",
+		.flags = SBX_ROW_DENY | SBX_ROW_EXEC | SBX_ROW_DIES,
+		.nofile = NOFILE_SUITE, .nproc = RLIM_INFINITY,
+		.data = RLIM_INFINITY,
+	},
 	[SBX_PROC_IMAGE] = {
 		.why = "unpacks what somebody else packed, into one directory",
 		.user = "sbxd", .flags = CAGED | SBX_ROW_DIES,

@@ -276,7 +276,7 @@ static const char *const proc_names[SBX_PROC_MAX] = {
 	[SBX_PROC_JUDGE] = "judge",
 	[SBX_PROC_ENGINE_DOCKER] = "engine-docker",
 	[SBX_PROC_CLI] = "cli",
-	[SBX_PROC_IMAGE] = "image",
+	[SBX_PROC_IMAGE] = "image", [SBX_PROC_COMMAND] = "command",
 };
 
 const char *

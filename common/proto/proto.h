@@ -21,7 +21,7 @@ enum sbx_proc {
 	SBX_PROC_JOURNALD, SBX_PROC_BROKER, SBX_PROC_PROXY, SBX_PROC_ZYGOTE,
 	SBX_PROC_FRONT, SBX_PROC_WORKER, SBX_PROC_COPYIN, SBX_PROC_INIT,
 	SBX_PROC_COURIER, SBX_PROC_JUDGE, SBX_PROC_ENGINE_DOCKER, SBX_PROC_CLI,
-	SBX_PROC_IMAGE,
+	SBX_PROC_IMAGE, SBX_PROC_COMMAND,
 	SBX_PROC_MAX
 };
 const char *sbx_proc_name(enum sbx_proc proc);	/* "monitor", "engine" ... */
@@ -146,7 +146,7 @@ int sbx_strs_add(struct sbx_strs *s, struct sbx_buf *b, const char *str);
 	SBX_MSG_##NAME = num,
 enum sbx_msg {
 #include "common/proto/msgs.def"
-	SBX_MSG_MAX = 256	/* numbers are below this */
+	SBX_MSG_MAX = 384	/* numbers are below this */
 };
 #undef MSG
 
