@@ -17,6 +17,7 @@ struct harness {
 	struct text log;
 	uint64_t lines[KINDS], sums[KINDS];
 	uint64_t summaries;
+	struct build_dirs dirs;
 };
 
 static bool
@@ -85,6 +86,26 @@ said_of(struct harness *h, struct text line)
 	return (text_trim(out));
 }
 
+/* What the test of this line wrote before it: from the begin of its section. */
+static struct text
+said_before(struct harness *h, struct text line)
+{
+	struct text rest = h->log, l, from = rest;
+
+	while (text_line(&rest, &l)) {
+		if (is_rule(l))
+			from = rest;
+		if (l.n != line.n || memcmp(l.p, line.p, l.n) != 0)
+			continue;
+		from.n = (size_t)(l.p - from.p);
+		if (from.n > SBX_REPORT_ERROR_BYTES * 2)
+			from = text_skip(from, from.n -
+			    SBX_REPORT_ERROR_BYTES * 2);
+		return (text_trim(from));
+	}
+	return (TEXT(""));
+}
+
 static void
 on_bad(struct harness *h, enum kind k, struct text line, struct text test)
 {
@@ -94,11 +115,14 @@ on_bad(struct harness *h, enum kind k, struct text line, struct text test)
 
 	if (h->w->r->nfailures < SBX_REPORT_FAILURES)
 		said = said_of(h, line);
+	if (said.n == 0 && k == ERROR &&
+	    h->w->r->nfailures < SBX_REPORT_FAILURES)
+		said = said_before(h, line);
 	if (said.n == 0)
 		said = k == XPASS ? TEXT("It passed, and was expected to "
 		    "fail.") : line;
-	found = text_place(said, false, &place);
-	work_failure(h->w, test, said, found ? &place : NULL);
+	found = build_place(said, &place);
+	work_failure_in(h->w, test, said, found ? &place : NULL, &h->dirs);
 }
 
 /* `# FAIL:  2` */
@@ -146,13 +170,30 @@ count(struct harness *h)
 		work_broken(h->w, "its numbers do not make up its total");
 }
 
+/* A program that ended with words of its own, and with a place in them. */
+static bool
+on_words(struct report_work *w, struct text out)
+{
+	struct build_dirs dirs = { .n = 0 };
+	struct text rest = out, line;
+	struct place place;
+
+	if (!build_place(out, &place))
+		return (false);
+	while (text_line(&rest, &line) && line.p + line.n < place.file.p)
+		build_dirs_line(&dirs, line);
+	w->r->errors++;
+	work_failure_in(w, TEXT("(make)"), text_skip(out, (size_t)(line.p -
+	    out.p)), &place, &dirs);
+	work_note(w, "It told of no test in a way that is known.");
+	return (true);
+}
+
 /* No summary: it did not come so far, or it is not automake's. */
 static void
 no_summary(struct report_work *w, struct text out)
 {
-	if (w->in->status != 0 && (text_find(out, TEXT("error:")) != NULL ||
-	    text_find(out, TEXT("undefined reference")) != NULL ||
-	    text_find(out, TEXT("ld returned")) != NULL)) {
+	if (w->in->status != 0 && build_failed(out)) {
 		work_compile(w, out);
 		return;
 	}
@@ -160,6 +201,8 @@ no_summary(struct report_work *w, struct text out)
 		report_tap(w);
 		return;
 	}
+	if (w->in->status != 0 && on_words(w, out))
+		return;
 	work_broken(w, "make check told of no test in a way that is known "
 	    "(automake's summary, TAP).");
 }
@@ -183,6 +226,8 @@ report_automake(struct report_work *w)
 				on_bad(&h, k, line, test);
 		} else if (text_starts(line, TEXT("# "))) {
 			on_sum(&h, line);
+		} else {
+			build_dirs_line(&h.dirs, line);
 		}
 	}
 	w->parsed = h.summaries > 0;
@@ -190,4 +235,8 @@ report_automake(struct report_work *w)
 		no_summary(w, out);
 	else
 		count(&h);
+	/* with -k some directories' tests ran, and others were not built */
+	if (w->parsed && in->status != 0 && h.lines[FAIL] + h.lines[ERROR] +
+	    h.lines[XPASS] == 0 && build_failed(out))
+		work_compile(w, out);
 }

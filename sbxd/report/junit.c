@@ -155,11 +155,22 @@ static void
 add_failure(struct suites *s)
 {
 	bool ctest = s->w->in->format == SBX_REPORT_CTEST;
-	struct text error = s->body.len > 0 ? of(&s->body) :
-	    s->message.len > 0 ? of(&s->message) : of(&s->out);
+	struct text error;
 	struct place place;
-	bool found = text_place(error, !ctest, &place);
+	bool found;
 
+	/* newer ones say in a word how it ended; what it wrote says why */
+	if (ctest && s->out.len > 0) {
+		if (s->message.len > 0 && sbx_buf_str(&s->message, "\n") == 0)
+			(void)sbx_buf_add(&s->message, s->out.data,
+			    s->out.len);
+		error = s->message.len > 0 ? of(&s->message) : of(&s->out);
+	} else {
+		error = s->body.len > 0 ? of(&s->body) : s->message.len > 0 ?
+		    of(&s->message) : of(&s->out);
+	}
+	found = ctest ? build_place(error, &place) :
+	    text_place(error, true, &place);
 	if (error.n == 0)
 		error = TEXT("It failed, and wrote nothing.");
 	if (!found && s->file.len > 0) {

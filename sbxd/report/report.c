@@ -32,6 +32,15 @@ void
 work_failure(struct report_work *w, struct text test, struct text error,
     const struct place *place)
 {
+	static const struct build_dirs nowhere;
+
+	work_failure_in(w, test, error, place, &nowhere);
+}
+
+void
+work_failure_in(struct report_work *w, struct text test, struct text error,
+    const struct place *place, const struct build_dirs *dirs)
+{
 	struct sbx_report *r = w->r;
 	struct sbx_report_failure *f;
 
@@ -49,7 +58,7 @@ work_failure(struct report_work *w, struct text test, struct text error,
 		error.n--;
 	f->error = text_copy(error, SBX_REPORT_ERROR_BYTES);
 	f->file = place == NULL ? sbx_xstrdup("") :
-	    text_copy(place->file, SBX_REPORT_NAME_BYTES);
+	    build_file(dirs, place->file);
 	f->line = place == NULL ? 0 : place->line;
 	r->error_bytes += strlen(f->error);
 }
@@ -79,31 +88,6 @@ work_note(struct report_work *w, const char *fmt, ...)
 	va_start(ap, fmt);
 	set_text(w->note, sizeof(w->note), fmt, ap);
 	va_end(ap);
-}
-
-/* The first line that says error, and the lines around it. */
-void
-work_compile(struct report_work *w, struct text output)
-{
-	struct text rest = output, line, from = output;
-	struct place place;
-	bool has_place = false;
-
-	w->compile = true;
-	while (text_line(&rest, &line))
-		if (text_find(line, TEXT("error")) != NULL ||
-		    text_find(line, TEXT("undefined")) != NULL) {
-			from = text_skip(output, (size_t)(line.p - output.p));
-			has_place = text_place((struct text){ from.p, from.n <
-			    1024 ? from.n : 1024 }, false, &place);
-			break;
-		}
-	w->r->errors++;
-	if (from.n > SBX_REPORT_ERROR_BYTES)
-		from.n = SBX_REPORT_ERROR_BYTES;
-	if (!has_place)
-		has_place = text_place(from, false, &place);
-	work_failure(w, TEXT("(build)"), from, has_place ? &place : NULL);
 }
 
 /* --- JSON ----------------------------------------------------------------- */
@@ -241,14 +225,16 @@ judge(struct report_work *w)
 {
 	struct sbx_report *r = w->r;
 	bool none = r->passed == 0 && r->failed == 0 && r->errors == 0;
+	const char *note = w->note;
 
 	r->total = r->passed + r->failed + r->errors + r->skipped;
 	if (judge_early(w))
 		return;
 	if (r->failed + r->errors > 0)
 		verdict(r, SBX_VERDICT_FAILED, "%llu of %llu tests did not "
-		    "pass.", (unsigned long long)(r->failed + r->errors),
-		    (unsigned long long)r->total);
+		    "pass.%s%s", (unsigned long long)(r->failed + r->errors),
+		    (unsigned long long)r->total, *note != '\0' ? " " : "",
+		    note);
 	else if (!w->parsed)
 		verdict(r, SBX_VERDICT_UNPARSABLE, "%s", *w->broken != '\0' ?
 		    w->broken : "There is no report that can be read.");
@@ -261,7 +247,7 @@ judge(struct report_work *w)
 	else if (w->in->status != 0 || w->said_failed)
 		verdict(r, SBX_VERDICT_FAILED, "The runner failed (exit code "
 		    "%d), though no test did.%s%s", w->in->status,
-		    *w->note != '\0' ? " " : "", w->note);
+		    *note != '\0' ? " " : "", note);
 	else
 		verdict(r, SBX_VERDICT_GREEN, "%s", "");
 }

@@ -140,14 +140,15 @@ text_copy(struct text t, size_t max)
 
 /* --- places --------------------------------------------------------------- */
 
-static bool
-is_library(struct text file)
+bool
+text_is_library(struct text file)
 {
 	static const struct text marks[] = {
 		TEXT("node_modules/"), TEXT("node:"), TEXT("site-packages/"),
 		TEXT("dist-packages/"), TEXT("/usr/lib/"), TEXT("/rustc"),
 		TEXT("internal/"), TEXT("<frozen"), TEXT("/testing/testing.go"),
 		TEXT("_testmain.go"), TEXT("/runtime/panic.go"),
+		TEXT("libsanitizer/"), TEXT("sysdeps/"),
 	};
 
 	for (size_t i = 0; i < SBX_NELEM(marks); i++)
@@ -197,7 +198,7 @@ text_place(struct text t, bool last, struct place *ret_place)
 		if (t.p[i] != ':' || !isdigit((unsigned char)t.p[i + 1]) ||
 		    !place_at(t, i, &p))
 			continue;
-		if (is_library(p.file)) {
+		if (text_is_library(p.file)) {
 			if (any.line == 0)
 				any = p;
 			continue;

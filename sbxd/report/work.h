@@ -46,18 +46,44 @@ struct place {
  * The first or last FILE:LINE in t that is not of a runtime or library, else
  * of any.  A file has a dot or a slash in its name.
  */
+bool text_is_library(struct text file);
 bool text_place(struct text t, bool last, struct place *ret_place);
 
 /* One more failed test; place NULL: not known.  Counts nothing. */
 void work_failure(struct report_work *w, struct text test, struct text error,
     const struct place *place);
+/* The file is below the directory that make is in. */
+struct build_dirs;
+void work_failure_in(struct report_work *w, struct text test,
+    struct text error, const struct place *place,
+    const struct build_dirs *dirs);
 /* The numbers do not agree; the first reason stays. */
 void work_broken(struct report_work *w, const char *fmt, ...)
     SBX_PRINTF(2, 3);
 void work_note(struct report_work *w, const char *fmt, ...)
     SBX_PRINTF(2, 3);
-/* Of a compiler's output: the first error is the failure. */
+
+/* --- build.c ----------------------------------------------------------------- */
+
+/* Is there what a compiler, a linker, cmake or make says when it fails? */
+bool build_failed(struct text output);
+/* Of a build's output: the first error is the failure. */
 void work_compile(struct report_work *w, struct text output);
+/*
+ * Where a test of C or C++ says that it failed: by the line with an assertion
+ * or an error, else the first place there is.
+ */
+bool build_place(struct text t, struct place *ret_place);
+
+/* In which directory make is, as its lines come. */
+#define BUILD_DIRS 16u
+struct build_dirs {
+	struct text in[BUILD_DIRS];
+	size_t n;
+};
+void build_dirs_line(struct build_dirs *d, struct text line);
+/* The place's file below the directory that make is in; owned. */
+char *build_file(const struct build_dirs *d, struct text file);
 
 /* JSON that passed the scan; NULL when it is none.  json_object_put() it. */
 struct json_object *work_json(struct text t);

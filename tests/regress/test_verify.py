@@ -291,6 +291,23 @@ def test_make():
     r = verify(files("k3", CMakeLists__txt=cm + "add_executable(t t.c)\n",
                      t__c="int main(void) { return x; }\n"))
     is_(r, "failed", "compile_failure", "ctest: what does not build")
+    f = failures(r)[0]
+    ok((f["file"], f["line"]) == ("t.c", 1) and "t.c:1:" in r["why"],
+       "where, and in the reason", r)
+    r = verify(files("k4", CMakeLists__txt=cm + "find_package(NoSuch REQUIRED)"
+                     "\n"))
+    is_(r, "failed", "compile_failure", "ctest: what cmake refuses")
+    f = failures(r)[0]
+    ok((f["file"], f["line"]) == ("CMakeLists.txt", 5), "where", r)
+    r = verify(files("k5", CMakeLists__txt=cm + "add_executable(t s/t.c)\n"
+                     "add_test(NAME two COMMAND t)\n", s___t__c=
+                     "#include <assert.h>\n#include <stdio.h>\n"
+                     "int main(void) {\n\tputs(\"read x.ini:3\");\n"
+                     "\tfflush(stdout);\n\tassert(1 == 2);\n}\n"))
+    is_(r, "failed", "failed", "ctest: an assertion", passed=1, failed=1)
+    f = failures(r)[0]
+    ok((f["test"], f["file"], f["line"]) == ("two", "s/t.c", 6) and
+       "1 == 2" in f["error"], "at its line", f)
 
 
 def test_go_rust():

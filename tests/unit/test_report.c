@@ -491,6 +491,122 @@ test_long(void)
 	free(big);
 }
 
+/* --- where tests and builds of C say that they failed --------------------- */
+
+#define CTEST(message, out) "<testsuite tests=\"1\" failures=\"1\">"         \
+	"<testcase name=\"a\" status=\"fail\"><failure message=\"" message    \
+	"\"/><system-out>" out "</system-out></testcase></testsuite>"
+#define SUMS(fail, error) "# TOTAL: 1\n# PASS:  0\n# SKIP:  0\n"            \
+	"# XFAIL: 0\n# FAIL:  " #fail "\n# XPASS: 0\n# ERROR: " #error "\n"
+
+static const struct place_row {
+	const char *name;
+	enum sbx_report_format format;
+	const char *report, *output;
+	int status;
+	bool build_failed;
+	enum sbx_verdict verdict;
+	const char *file;
+	uint64_t line;
+	const char *error;	/* the failure's text has it */
+} places[] = {
+	{ "ctest: the assertion, not what was said before it", C, CTEST("",
+	    "read conf.ini:3\nt: /p/t.c:5: main: Assertion `x == 2' failed."),
+	    NULL, 8, false, FAILED, "/p/t.c", 5, "conf.ini" },
+	{ "ctest: a reason and an output", C, CTEST("Subprocess aborted",
+	    "t: /p/t.c:5: main: Assertion `x == 2' failed."), NULL, 8, false,
+	    FAILED, "/p/t.c", 5, "aborted" },
+	{ "ctest: musl", C, CTEST("", "Assertion failed: x == 2 (t.c: main: "
+	    "12)"), NULL, 8, false, FAILED, "t.c", 12, "" },
+	{ "ctest: BSD", C, CTEST("", "Assertion failed: (x == 2), function "
+	    "main, file t.c, line 13."), NULL, 8, false, FAILED, "t.c", 13,
+	    "" },
+	{ "ctest: Boost", C, CTEST("", "Running 1 test case...\n/p/t.cpp(7): "
+	    "error: in \"x\": check a == b has failed"), NULL, 8, false,
+	    FAILED, "/p/t.cpp", 7, "" },
+	{ "ctest: cmocka", C, CTEST("", "[   LINE   ] --- t.c:12: error: "
+	    "Failure!"), NULL, 8, false, FAILED, "t.c", 12, "" },
+	{ "ctest: GoogleTest", C, CTEST("", "[ RUN      ] a.b\n/p/t.cc:9: "
+	    "Failure\nExpected: 1"), NULL, 8, false, FAILED, "/p/t.cc", 9,
+	    "" },
+	{ "ctest: Check", C, CTEST("", "0%: Checks: 1, Failures: 1, Errors: 0"
+	    "\nt.c:33:F:core:test_x:0: a == b"), NULL, 8, false, FAILED,
+	    "t.c", 33, "" },
+	{ "ctest: a sanitizer", C, CTEST("", "==1==ERROR: AddressSanitizer: "
+	    "heap-use-after-free\n    #0 0x1 in memcpy ../../src/libsanitizer"
+	    "/asan/x.inc:827\n    #1 0x2 in main /p/t.c:4:3"), NULL, 8, false,
+	    FAILED, "/p/t.c", 4, "" },
+	{ "cmake: what it does not find", C, NULL, "-- Performing Test "
+	    "HAVE_strerror\nCMake Error at CMakeLists.txt:3 (find_package):\n"
+	    "  By not providing\n\n-- Configuring incomplete, errors occurred!"
+	    "\n", 1, true, COMPILE, "CMakeLists.txt", 3, "By not providing" },
+	{ "a build that shows its commands", C, NULL, "cc -Werror=format -c "
+	    "error.c:1 -o e.o\n/p/t.c:4:25: error: no x\nmake[1]: *** "
+	    "[CMakeFiles/t.dir/build.make:76: t.o] Error 1\n", 1, true,
+	    COMPILE, "/p/t.c", 4, "no x" },
+	{ "a linker without lines", C, NULL, "/usr/bin/ld: t.o: in function "
+	    "`main':\nt.c:(.text+0x5): undefined reference to `x'\ncollect2: "
+	    "error: ld returned 1 exit status\nmake[1]: *** [CMakeFiles/"
+	    "t.dir/build.make:76: t] Error 1\n", 1, true, COMPILE, "t.c", 0,
+	    "undefined reference" },
+	{ "a build below another", A, NULL, "make[1]: Entering directory "
+	    "'/p/lib'\nmake[1]: Leaving directory '/p/lib'\nmake[1]: Entering "
+	    "directory '/p/src'\na.c:3:1: error: no\nmake[1]: *** [Makefile:7"
+	    ": a.o] Error 1\n", 2, false, COMPILE, "/p/src/a.c", 3, "no" },
+	{ "a build beside its sources", A, NULL, "make[1]: Entering directory "
+	    "'/p/b/src'\n../../src/./a.c:3:1: error: no\n", 2, false, COMPILE,
+	    "/p/src/./a.c", 3, "no" },
+	{ "a directory that is not built, where others pass", A, NULL,
+	    "a.c:3:1: error: no\nPASS: x\n# TOTAL: 1\n# PASS:  1\n# SKIP:  0\n"
+	    "# XFAIL: 0\n# FAIL:  0\n# XPASS: 0\n# ERROR: 0\n", 2, false,
+	    COMPILE, "a.c", 3, "no" },
+	{ "make: a source that is not there", A, NULL, "make: *** No rule to "
+	    "make target 'x.c', needed by 'x'.  Stop.\n", 2, false, COMPILE,
+	    "", 0, "No rule" },
+	{ "automake: a test's directory", A, "FAIL: t\n=======\n\nt: t.c:4: "
+	    "main: Assertion `0' failed.\nFAIL t (exit status: 134)\n",
+	    "make[2]: Entering directory '/p/src'\nFAIL: t\n" SUMS(1, 0), 2,
+	    false, FAILED, "/p/src/t.c", 4, "Assertion" },
+	{ "automake: a TAP test that died says why before", A, "ERROR: t\n"
+	    "========\n\nt: t.c:4: main: Assertion `0' failed.\nERROR: t - "
+	    "missing test plan\n", "ERROR: t - missing test plan\n" SUMS(0,
+	    1), 2, false, FAILED, "t.c", 4, "Assertion" },
+	{ "make check: a program with words of its own", A, NULL, "./t\nt: "
+	    "t.c:4: main: Assertion `0' failed.\nmake: *** [Makefile:3: check] "
+	    "Aborted\n", 2, false, FAILED, "t.c", 4, "Assertion" },
+	{ "make check: one whose words are cmocka's", A, NULL, "[   LINE   ] "
+	    "--- t.c:12: error: Failure!\nmake: *** [Makefile:3: check] Error "
+	    "1\n", 2, false, FAILED, "t.c", 12, "Failure" },
+	{ "make check: failed, without a place", A, NULL, "no\nmake: *** "
+	    "[Makefile:3: check] Error 1\n", 2, false, UNPARSABLE, NULL, 0,
+	    NULL },
+};
+
+static void
+test_places(void)
+{
+	for (size_t i = 0; i < SBX_NELEM(places); i++) {
+		const struct place_row *p = &places[i];
+		struct sbx_report_in in = { .format = p->format,
+			.report = p->report, .output = p->output,
+			.status = p->status, .build_failed = p->build_failed };
+		struct sbx_report r;
+		bool good;
+
+		in.report_len = p->report != NULL ? strlen(p->report) : 0;
+		in.output_len = p->output != NULL ? strlen(p->output) : 0;
+		sbx_report_parse(&in, &r);
+		good = r.verdict == p->verdict && (p->file == NULL ?
+		    r.nfailures == 0 : r.nfailures == 1 &&
+		    strcmp(r.failures[0].file, p->file) == 0 &&
+		    r.failures[0].line == p->line &&
+		    strstr(r.failures[0].error, p->error) != NULL);
+		if (!ok(good, "%s", p->name))
+			show(&r);
+		sbx_report_clear(&r);
+	}
+}
+
 int
 main(void)
 {
@@ -508,5 +624,6 @@ main(void)
 	test_json();
 	test_text();
 	test_long();
+	test_places();
 	return (tap_done());
 }
