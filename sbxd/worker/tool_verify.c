@@ -9,6 +9,7 @@
 #include "sbxd/worker/verify.h"
 
 #include "common/base/mask.h"
+#include "common/base/sha256.h"
 #include "sbxd/front/tools/tools.h"
 #include "sbxd/worker/output.h"
 #include "sbxd/worker/gate.h"
@@ -30,6 +31,7 @@
 #define TAIL_LINES 400u
 #define VIEW_LINES 60u
 #define MAX_PYTEST_ARGS 64u
+#define DIFF_HASH_HEX 16u
 #define WORK_DIR "/workspace"
 
 /* --- what is asked -------------------------------------------------------- */
@@ -332,6 +334,21 @@ put_section(struct result *r, const char *key, struct span text)
 	result_close(r, '}');
 }
 
+/* Of the hashes that the sandbox made of what changed, and of new names. */
+static void
+put_diff_hash(struct result *r, const struct verify *v)
+{
+	char hex[SBX_SHA256_HEX + 1];
+	struct sbx_sha256 s;
+
+	sbx_sha256_init(&s);
+	sbx_sha256_add(&s, v->content.p, v->content.n);
+	if (v->untracked.n > 0)
+		sbx_sha256_add(&s, v->untracked.p, v->untracked.n);
+	sbx_sha256_end(&s, hex);
+	result_strn(r, "diff_hash", hex, DIFF_HASH_HEX);
+}
+
 static void
 put_diff(struct result *r, const struct verify *v)
 {
@@ -350,8 +367,8 @@ put_diff(struct result *r, const struct verify *v)
 	result_close(r, ']');
 	result_u64(r, "total_untracked", n);
 	result_close(r, '}');
-	if (v->diff_hash.n > 0)
-		put_span(r, "diff_hash", v->diff_hash);
+	if (v->content.p != NULL)
+		put_diff_hash(r, v);
 }
 
 static void

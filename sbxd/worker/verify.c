@@ -69,7 +69,6 @@ on_value(struct verify *v, struct span name, struct span value)
 		{ "problem", offsetof(struct verify, problem) },
 		{ "nonce", offsetof(struct verify, nonce) },
 		{ "wd", offsetof(struct verify, wd) },
-		{ "diff_hash", offsetof(struct verify, diff_hash) },
 		{ "widened", offsetof(struct verify, widened) },
 	};
 
@@ -135,6 +134,8 @@ on_blob(struct verify *v, struct span name, struct span size,
 		v->staged = blob;
 	else if (span_is(name, "untracked"))
 		v->untracked = blob;
+	else if (span_is(name, "content"))
+		v->content = blob;
 	else if (span_is(name, "selection"))
 		v->selection = blob;
 	else if (v->nsteps > 0)

@@ -35,8 +35,8 @@ struct verify {
 	size_t nsteps;
 	struct span languages[VERIFY_LANGUAGES];
 	size_t nlanguages;
-	struct span problem, nonce, wd, diff_hash, widened;
-	struct span unstaged, staged, untracked, selection;	/* p NULL */
+	struct span problem, nonce, wd, widened;
+	struct span unstaged, staged, untracked, content, selection; /* p NULL */
 	bool gate_red, filtered, nothing_affected, whole;
 };
 

@@ -33,7 +33,7 @@ kv() { flat "$2"; printf 'K\t%s\t%s\n' "$1" "$flat" >&3; }
 blob() { # NAME FILE: a regular file, if it is not too large
 	local n=0 x
 	[ -f "$2" ] || return 0
-	if [ -s "$2" ] && [ "$1" = report ] && { IFS= LC_ALL=C read -r -N 60000 x <"$2"; [ ${#x} -lt 15000 ]; }; then
+	if [ -s "$2" ] && { [ "$1" = report ] || [ "$1" = content ]; } && { IFS= LC_ALL=C read -r -N 60000 x <"$2"; [ ${#x} -lt 15000 ]; }; then
 		local LC_ALL=C # a small one, without NUL
 		printf 'B\t%s\t%s\n%s\n' "$1" ${#x} "$x" >&3
 		return
@@ -62,15 +62,32 @@ missing() { step "$1" "$2" "$3" 0 127 1 0 '' '' "$4"; } # KIND LANGUAGE TOOL REA
 now() { now=$((${EPOCHREALTIME/[.,]/} / 1000)); }
 have() { command -v "$1" >/dev/null 2>&1; }
 cores=
-cores() { [ -n "$cores" ] || cores=$(nproc 2>/dev/null || echo 2); }
+cores() { # those that this process may use, as nproc says
+	local key list part
+	[ -z "$cores" ] || return
+	while read -r key list; do
+		[ "$key" != Cpus_allowed_list: ] || for part in ${list//,/ }; do
+			cores=$((cores + ${part#*-} - ${part%-*} + 1))
+		done
+	done 2>/dev/null </proc/self/status
+	cores=${cores:-2}
+}
+slurp() { # FILE: without NUL, if it is a small one
+	local LC_ALL=C
+	text=
+	[ ! -f "$1" ] || IFS= read -r -N 200000 text 2>/dev/null <"$1"
+	[ -n "$text" ] && [ ${#text} -lt 200000 ]
+}
 # a program of the project's own node_modules, or of the image
 js_tool() {
 	local d=$PWD
 	while [ -n "$d" ]; do
-		[ ! -x "$d/node_modules/.bin/$1" ] || { echo "$d/node_modules/.bin/$1"; return; }
+		tool=$d/node_modules/.bin/$1
+		[ ! -x "$tool" ] || return 0
 		d=${d%/*}
 	done
-	command -v "$1"
+	tool=$1
+	have "$1"
 }
 # a program of the project's virtual environment, or of the image
 py_tool() {
@@ -79,16 +96,19 @@ py_tool() {
 	tool=$1
 	have "$1"
 }
+# what version() and js_version() find is in $version, and only where it is shown
 js_version() { # PROGRAM: what its package says
 	local d
+	version=
 	[ "$mode" != verify ] || return 0
-	d=$(readlink -f "$1"); d=${d%/*}
+	d=$(readlink -f "$(command -v "$1")"); d=${d%/*}
 	while [ -n "$d" ] && [ ! -f "$d/package.json" ]; do d=${d%/*}; done
-	sed -n 's/.*"version": *"\([^"]*\)".*/\1/p' "$d/package.json" 2>/dev/null | head -n 1
+	version=$(sed -n 's/.*"version": *"\([^"]*\)".*/\1/p' "$d/package.json" 2>/dev/null | head -n 1)
 }
-version() { # COMMAND ...: only where it is shown
-	[ "$mode" != verify ] || return 0
-	"$@" 2>/dev/null | grep -oE '[0-9]+(\.[0-9]+)+' | head -n 1
+version() { # COMMAND ...
+	version=
+	[ "$mode" = verify ] ||
+		version=$("$@" 2>/dev/null | grep -oE '[0-9]+(\.[0-9]+)+' | head -n 1)
 }
 
 # --- linters and type checkers ----------------------------------------------
@@ -120,14 +140,17 @@ python_lint() {
 	local fix=() tool=
 	if py_tool ruff; then
 		[ "$mode" != fix ] || fix=(--fix)
-		RUFF_CACHE_DIR=$T/ruff check lint python ruff "$(version "$tool" --version)" 1 \
+		version "$tool" --version
+		RUFF_CACHE_DIR=$T/ruff check lint python ruff "$version" 1 \
 			"$tool" check --output-format json "${fix[@]}" -- "${targets[@]}"
 	elif py_tool flake8 && { [ "$mode" != verify ] || [ -f .flake8 ] ||
 		{ any setup.cfg tox.ini && grep -qs '^\[flake8\]' setup.cfg tox.ini; }; }; then
-		check lint python flake8 "$(version "$tool" --version)" 1 "$tool" -- "${targets[@]}"
+		version "$tool" --version
+		check lint python flake8 "$version" 1 "$tool" -- "${targets[@]}"
 	elif py_tool pylint && { [ "$mode" != verify ] || [ -f .pylintrc ] || [ -f pylintrc ] ||
 		{ any pyproject.toml && grep -qs '^\[tool\.pylint' pyproject.toml; }; }; then
-		check lint python pylint "$(version "$tool" --version)" "$(seq -s ' ' 1 31)" \
+		version "$tool" --version
+		check lint python pylint "$version" "$(seq -s ' ' 1 31)" \
 			"$tool" --output-format=json -- "${targets[@]}"
 	else
 		missing lint python ruff 'ruff is not installed in this image (nor flake8 or pylint with a configuration).'
@@ -135,30 +158,35 @@ python_lint() {
 }
 python_types() {
 	local tool=
-	if py_tool pyright || { tool=$(js_tool pyright) && [ -n "$tool" ]; }; then
-		check types python pyright "$(js_version "$tool")" 1 "$tool" --outputjson "${targets[@]}"
+	if py_tool pyright || js_tool pyright; then
+		js_version "$tool"
+		check types python pyright "$version" 1 "$tool" --outputjson "${targets[@]}"
 	else
 		missing types python pyright 'pyright is not installed in this image.'
 	fi
 }
 js_lint() {
-	local p fix=(); p=$(js_tool eslint)
+	local fix=() tool=
 	[ "$mode" != fix ] || fix=(--fix)
-	if [ -n "$p" ]; then
-		check lint "$lang" eslint "$(js_version "$p")" 1 "$p" --format json --max-warnings 0 \
+	if js_tool eslint; then
+		js_version "$tool"
+		check lint "$lang" eslint "$version" 1 "$tool" --format json --max-warnings 0 \
 			"${fix[@]}" "${targets[@]}"
 	else
 		missing lint "$lang" eslint 'eslint is neither in node_modules nor in this image.'
 	fi
 }
 ts_types() {
-	local p; p=$(js_tool tsc)
-	if [ -z "$p" ]; then
+	local tool=
+	if ! js_tool tsc; then
 		missing types "$lang" tsc 'tsc (typescript) is neither in node_modules nor in this image.'
-	elif [ -f tsconfig.json ]; then
-		check types "$lang" tsc "$(js_version "$p")" '1 2' "$p" --noEmit --pretty false -p .
+		return
+	fi
+	js_version "$tool"
+	if [ -f tsconfig.json ]; then
+		check types "$lang" tsc "$version" '1 2' "$tool" --noEmit --pretty false -p .
 	else
-		check types "$lang" tsc "$(js_version "$p")" '1 2' "$p" --noEmit --pretty false "${targets[@]}"
+		check types "$lang" tsc "$version" '1 2' "$tool" --noEmit --pretty false "${targets[@]}"
 	fi
 }
 go_lint() {
@@ -170,7 +198,8 @@ go_lint() {
 		[ "$mode" != fix ] || fix=(--fix)
 		check lint go golangci-lint "$v" 1 golangci-lint run "${out[@]}" "${fix[@]}" "${where[@]}"
 	elif have go; then
-		check lint go 'go vet' "$(version go version)" '1 2' go vet "${where[@]}"
+		version go version
+		check lint go 'go vet' "$version" '1 2' go vet "${where[@]}"
 	else
 		missing lint go golangci-lint 'neither golangci-lint nor go is installed in this image.'
 	fi
@@ -179,7 +208,8 @@ rust_lint() {
 	local fix=()
 	[ "$mode" != fix ] || fix=(--fix --allow-dirty --allow-staged)
 	if have cargo && have cargo-clippy; then
-		check lint rust clippy "$(version cargo clippy -V)" 101 cargo clippy --workspace \
+		version cargo clippy -V
+		check lint rust clippy "$version" 101 cargo clippy --workspace \
 			"${fix[@]}" --message-format=json -- -D warnings
 	else
 		missing lint rust clippy 'cargo clippy is not installed in this image.'
@@ -196,14 +226,17 @@ c_lint() {
 	[ "$mode" = verify ] || enable=("--enable=warning,style,performance,portability")
 	if [ -n "$db" ] && [ -n "$target" ] && have clang-tidy; then
 		[ "$mode" != fix ] || fix=(--fix)
-		check lint c clang-tidy "$(version clang-tidy --version)" 1 \
+		version clang-tidy --version
+		check lint c clang-tidy "$version" 1 \
 			clang-tidy --quiet -p "$db" "${fix[@]}" "${targets[@]}"
 	elif have cppcheck; then
-		check lint c cppcheck "$(version cppcheck --version)" 1 cppcheck -q \
+		version cppcheck --version
+		check lint c cppcheck "$version" 1 cppcheck -q \
 			"${enable[@]}" --suppress=missingIncludeSystem --error-exitcode=1 -j "$cores" \
 			'--template={file}:{line}:{column}: {severity}: {message} [{id}]' "${targets[@]}"
 	elif have clang-tidy && [ -n "$target" ]; then
-		check lint c clang-tidy "$(version clang-tidy --version)" 1 \
+		version clang-tidy --version
+		check lint c clang-tidy "$version" 1 \
 			clang-tidy --quiet "${targets[@]}" --
 	else
 		missing lint c cppcheck 'neither clang-tidy (with compile_commands.json) nor cppcheck is installed in this image.'
@@ -211,7 +244,8 @@ c_lint() {
 }
 shell_lint() {
 	if have shellcheck; then
-		check lint shell shellcheck "$(version shellcheck --version)" 1 \
+		version shellcheck --version
+		check lint shell shellcheck "$version" 1 \
 			shellcheck --format=json1 -- "${targets[@]}"
 	else
 		missing lint shell shellcheck 'shellcheck is not installed in this image.'
@@ -282,11 +316,35 @@ node_test() {
 			--test-reporter=tap "--test-reporter-destination=$T/r" "$@"
 	fi
 }
+# scripts.test of package.json.  Where nothing in it is escaped and it has one
+# such object, at the top, that is seen without the start of a node.
+simple_script() { # 1: it is not so simple
+	local before inside open close q text
+	local object='^[[:space:]]*:[[:space:]]*\{[^{]*$'
+	local entry='[{,][[:space:]]*"test"[[:space:]]*:[[:space:]]*"([^"]*)"'
+	slurp package.json || return 1
+	case $text in
+	*\\*|*'"scripts"'*'"scripts"'*) return 1 ;;
+	*'"scripts"'*) ;;
+	*) return 0 ;;
+	esac
+	before=${text%%'"scripts"'*} inside=${text#*'"scripts"'} inside=${inside%%\}*}
+	open=${before//[!\{[]/} close=${before//[!\}\]]/} q=${inside//[!\"]/}
+	[[ $((${#open} - ${#close})) = 1 && $inside =~ $object && $((${#q} % 2)) = 0 ]] || return 1
+	[[ $inside != *'"test"'*'"test"'* ]] || return 1
+	[[ ! $inside =~ $entry ]] || script=${BASH_REMATCH[1]}
+}
+js_test_files() {
+	any ./*.test.js ./*.test.[cm]js ./*_test.js ./*-test.js ./test/*.js ./test/*.[cm]js ||
+		[ -n "$(find . \( -name node_modules -o -name .git \) -prune -o \
+		\( -name '*.test.[cm]js' -o -name '*.test.js' -o -name '*_test.js' -o -name '*-test.js' -o \
+		-path './test/*.js' -o -path './test/*.[cm]js' \) -print -quit 2>/dev/null)" ]
+}
 js_tests() { # FILTERED
-	local script last bin f=() only=()
+	local script='' last tool='' f=() only=()
 	have node || { missing test "$lang" node 'node is not installed in this image.'; return; }
 	[ -z "$target" ] || only=("$target")
-	script=$(node -e 'const p = JSON.parse(require("fs").readFileSync("package.json", "utf8"));
+	simple_script || script=$(node -e 'const p = JSON.parse(require("fs").readFileSync("package.json", "utf8"));
 const s = (p.scripts || {}).test; console.log(typeof s === "string" ? s.replace(/\n/g, " ") : "")' 2>/dev/null)
 	case $script in *'no test specified'*) script= ;; esac
 	last=${script##*&&}; last=${last##*;}
@@ -307,14 +365,12 @@ const s = (p.scripts || {}).test; console.log(typeof s === "string" ? s.replace(
 	?*) run_tests "$lang" node "$T/r" node_test; return ;;
 	esac
 	shown=
-	if bin=$(js_tool vitest) && [ -n "$bin" ]; then
-		run_tests "$lang" vitest "$T/r" "$bin" run --reporter=default --reporter=json \
+	if js_tool vitest; then
+		run_tests "$lang" vitest "$T/r" "$tool" run --reporter=default --reporter=json \
 			"--outputFile.json=$T/r" "${f[@]}" "${only[@]}"
-	elif bin=$(js_tool jest) && [ -n "$bin" ]; then
-		run_tests "$lang" jest "$T/r" "$bin" --json "--outputFile=$T/r" "${f[@]}" "${only[@]}"
-	elif [ -n "$target" ] || [ -n "$(find . \( -name node_modules -o -name .git \) -prune -o \
-		\( -name '*.test.[cm]js' -o -name '*.test.js' -o -name '*_test.js' -o -name '*-test.js' -o \
-		-path './test/*.js' -o -path './test/*.[cm]js' \) -print -quit 2>/dev/null)" ]; then
+	elif js_tool jest; then
+		run_tests "$lang" jest "$T/r" "$tool" --json "--outputFile=$T/r" "${f[@]}" "${only[@]}"
+	elif [ -n "$target" ] || js_test_files; then
 		shown="node --test ${only[*]}"
 		run_tests "$lang" node "$T/r" node_test "${only[@]}"
 	else
@@ -364,6 +420,14 @@ make_test() {
 	done
 	return $s
 }
+has_goal() { # GOAL
+	local f text
+	for f in Makefile GNUmakefile makefile; do
+		slurp "$f" || continue
+		[[ $'\n'$text != *$'\n'"$1"[:\ ]* ]] || return 0
+	done
+	grep -qsE "^$1[ :]" Makefile GNUmakefile makefile
+}
 c_tests() {
 	local f=()
 	if [ -f CMakeLists.txt ] && have ctest; then
@@ -374,11 +438,11 @@ c_tests() {
 		missing test c ctest 'cmake is not installed in this image.'
 	elif ! have make; then
 		missing test c make 'make is not installed in this image.'
-	elif [ -f configure ] || grep -qsE '^check[ :]' Makefile GNUmakefile makefile; then
+	elif [ -f configure ] || has_goal check; then
 		[ -z "$1" ] || [ -z "$filter" ] || f=("TESTS=$filter")
 		shown="make check ${f[*]}"
 		run_tests c make "$T/r" make_test check "${f[@]}"
-	elif grep -qsE '^test[ :]' Makefile GNUmakefile makefile; then
+	elif has_goal test; then
 		shown="make test"
 		run_tests c make "$T/r" make_test test
 	else
@@ -452,23 +516,37 @@ detect() {
 	return 0
 }
 git_diff() { # what changed, without touching the index
-	local h new g=(git --no-optional-locks -c core.fsmonitor= -c core.quotepath=off)
-	"${g[@]}" diff --no-ext-diff --numstat -z >"$T/d" 2>/dev/null || return 0
-	"${g[@]}" diff --no-ext-diff --cached --numstat -z >"$T/s" 2>/dev/null || return 0
-	"${g[@]}" ls-files -o --exclude-standard -z >"$T/u" 2>/dev/null
+	local x u=all all=() new=() staged='' unstaged=''
+	local g=(git --no-optional-locks -c core.fsmonitor= -c core.quotepath=off)
+	[ -e .git ] || u=no # below the root only what is here is told
+	"${g[@]}" -c status.renames=false -c diff.renames=false status --porcelain -z -u$u \
+		>"$T/c" 2>/dev/null || return 0
+	mapfile -d '' -n 3000 -t all <"$T/c"
+	[ ${#all[@]} -lt 3000 ] || u=no staged=1 unstaged=1 # so many are not looked at here
+	for x in "${all[@]}"; do
+		case $x in
+		\?\?*) new+=("${x:3}") ;;
+		' '*) unstaged=1 ;;
+		?' '*) staged=1 ;;
+		*) staged=1 unstaged=1 ;;
+		esac
+	done
+	: >"$T/d" >"$T/s" >"$T/u"
+	[ -z "$unstaged" ] || "${g[@]}" diff --no-ext-diff --numstat -z >"$T/d" 2>/dev/null
+	[ -z "$staged" ] || "${g[@]}" diff --no-ext-diff --cached --numstat -z >"$T/s" 2>/dev/null
+	if [ $u = no ]; then
+		"${g[@]}" ls-files -o --exclude-standard -z >"$T/u" 2>/dev/null
+		mapfile -d '' -n 1000 -t new <"$T/u"
+	elif [ ${#new[@]} -gt 0 ]; then
+		printf '%s\0' "${new[@]}" >"$T/u"
+	fi
 	names unstaged "$T/d"
 	names staged "$T/s"
 	names untracked "$T/u"
-	h=e3b0c44298fc1c14 # of nothing
-	if [ -s "$T/d" ] || [ -s "$T/s" ] || [ -s "$T/u" ]; then
-		mapfile -d '' -n 1000 -t new <"$T/u"
-		{ [ ! -s "$T/d" ] && [ ! -s "$T/s" ] ||
-			"${g[@]}" diff --no-ext-diff --no-textconv --binary HEAD
-			[ ${#new[@]} -eq 0 ] || git hash-object --no-filters -- "${new[@]}"
-			printf '%s\n' "${new[@]}"; } 2>/dev/null | sha256sum >"$T/h"
-		read -r h _ <"$T/h"
-	fi
-	kv diff_hash "${h:0:16}"
+	{ [ -z "$staged$unstaged" ] ||
+		"${g[@]}" diff --no-ext-diff --no-textconv --binary HEAD | sha256sum
+	[ ${#new[@]} -eq 0 ] || git hash-object --no-filters -- "${new[@]:0:1000}"; } >"$T/h" 2>/dev/null
+	blob content "$T/h"
 }
 scopes() { # what the gates look at
 	if [ -n "$target" ]; then targets=("$target"); return; fi
