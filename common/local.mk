@@ -24,3 +24,7 @@ libsbxev_a_SOURCES = common/proto/loop.c common/proto/loop.h \
 	common/proto/hello.c common/proto/hello.h \
 	common/proto/peer.c common/proto/peer.h
 libsbxev_a_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS)
+# what the proxy and the couriers read of git: no I/O
+noinst_LIBRARIES += libsbxgit.a
+libsbxgit_a_SOURCES = common/git/push.c common/git/push.h
+libsbxgit_a_CPPFLAGS = $(AM_CPPFLAGS)

@@ -6,9 +6,9 @@
  * record was durable.  All end with the monitor's channel.
  */
 
+#include "common/git/push.h"
 #include "common/proto/proto.h"
 #include "sbx-proxy/proxy.h"
-#include "sbx-proxy/push.h"
 
 #define GRANT_MAX 256u		/* of all sandboxes */
 #define GRANT_MAX_SANDBOX 16u	/* of one */

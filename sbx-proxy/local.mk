@@ -5,8 +5,7 @@ noinst_LIBRARIES += libsbxegress.a
 libsbxegress_a_SOURCES = sbx-proxy/addr.c sbx-proxy/addr.h sbx-proxy/gate.c \
 	sbx-proxy/gate.h sbx-proxy/hello.c sbx-proxy/hello.h sbx-proxy/host.c \
 	sbx-proxy/host.h sbx-proxy/policy.c sbx-proxy/policy.h \
-	sbx-proxy/policy_conf.c \
-	sbx-proxy/push.c sbx-proxy/push.h
+	sbx-proxy/policy_conf.c
 
 pkglibexec_PROGRAMS += sbx-proxy
 sbx_proxy_SOURCES = sbx-proxy/main.c sbx-proxy/proxy.h sbx-proxy/listener.c \
@@ -29,6 +28,6 @@ sbx_proxy_SOURCES = sbx-proxy/main.c sbx-proxy/proxy.h sbx-proxy/listener.c \
 	sbx-proxy/tunnel.c sbx-proxy/tunnel.h
 sbx_proxy_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(TLS_CFLAGS)
 # libevent_core first: what else has its symbols is then not linked
-sbx_proxy_LDADD = libsbxegress.a libsbxev.a $(SBX_PRIVS_LIBS) $(EVENT_LIBS) \
+sbx_proxy_LDADD = libsbxegress.a libsbxgit.a libsbxev.a $(SBX_PRIVS_LIBS) $(EVENT_LIBS) \
 	$(TLS_LIBS)
 dist_man_MANS += sbx-proxy/sbx-proxy.8

@@ -6,7 +6,7 @@
  */
 #include "sbx-proxy/gate.h"
 #include "sbx-proxy/hello.h"
-#include "sbx-proxy/push.h"
+#include "common/git/push.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -51,11 +51,10 @@ fuzz_front_LDADD = libsbxfront.a libsbxtools.a libsbxev.a libsbx.a \
 
 fuzz_egress_SOURCES = tests/fuzz/fuzz_egress.c $(FUZZ_MAIN) \
 	sbx-proxy/gate.c sbx-proxy/gate.h sbx-proxy/hello.c \
-	sbx-proxy/hello.h sbx-proxy/host.c sbx-proxy/host.h \
-	sbx-proxy/push.c sbx-proxy/push.h
+	sbx-proxy/hello.h sbx-proxy/host.c sbx-proxy/host.h
 fuzz_egress_CPPFLAGS = $(AM_CPPFLAGS)
 fuzz_egress_LDFLAGS = $(FUZZ_LINK)
-fuzz_egress_LDADD = libsbx.a
+fuzz_egress_LDADD = libsbxgit.a libsbx.a
 
 fuzz_answer_SOURCES = tests/fuzz/fuzz_answer.c $(FUZZ_MAIN) \
 	sbx-proxy/body.c sbx-proxy/body.h sbx-proxy/host.h \

@@ -83,7 +83,7 @@ check_PROGRAMS += test_egress
 TESTS += test_egress
 test_egress_SOURCES = tests/unit/test_egress.c tests/tap.h
 test_egress_CPPFLAGS = $(AM_CPPFLAGS)
-test_egress_LDADD = libsbxegress.a libsbx.a
+test_egress_LDADD = libsbxegress.a libsbxgit.a libsbx.a
 
 # what the proxy asks name servers, and takes of their answers
 check_PROGRAMS += test_dns
@@ -126,7 +126,7 @@ test_exchange_SOURCES = tests/unit/test_exchange.c tests/tap.h \
 	sbx-proxy/request.c sbx-proxy/strip.c sbx-proxy/strip.h \
 	sbx-proxy/upstream.c
 test_exchange_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(TLS_CFLAGS)
-test_exchange_LDADD = libsbxegress.a libsbxev.a libsbx.a $(EVENT_LIBS) \
+test_exchange_LDADD = libsbxegress.a libsbxgit.a libsbxev.a libsbx.a $(EVENT_LIBS) \
 	$(TLS_LIBS)
 
 # what test runners wrote, and what none of them would

@@ -1,11 +1,11 @@
 /* What the egress proxy decides by: addresses, names, the TLS client's name,
  * and what a push changes. */
+#include "common/git/push.h"
 #include "sbx-proxy/addr.h"
 #include "sbx-proxy/gate.h"
 #include "sbx-proxy/hello.h"
 #include "sbx-proxy/host.h"
 #include "sbx-proxy/policy.h"
-#include "sbx-proxy/push.h"
 #include "tests/tap.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
-#ifndef SBX_PROXY_PUSH_H
-#define SBX_PROXY_PUSH_H
+#ifndef SBX_GIT_PUSH_H
+#define SBX_GIT_PUSH_H
 
 /*
  * The head of a git-receive-pack request: what it wants to change, before a

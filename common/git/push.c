@@ -1,4 +1,4 @@
-#include "sbx-proxy/push.h"
+#include "common/git/push.h"
 
 #include "common/base/base.h"
 
