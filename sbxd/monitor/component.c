@@ -109,8 +109,14 @@ start_journald(struct component *c)
 static int
 start_broker(struct component *c)
 {
-	return (sbx_send_broker_start(c->peer, 0,
-	    &(struct sbx_broker_start){ 0 }, NULL));
+	int fd, r = sbx_memfd_sealed("sources", "", 0, &fd);
+
+	if (r == 0) {
+		r = sbx_send_broker_start(c->peer, 0,
+		    &(struct sbx_broker_start){ 0 }, &fd);
+		sbx_close(&fd);
+	}
+	return (r);
 }
 
 static int
