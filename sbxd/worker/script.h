@@ -65,11 +65,12 @@ int script_failed(struct call *call, const struct ask_run *st,
  * variable t has.  Nothing of the repository may make it wait or page, and
  * what only reads takes no lock.
  */
-#define SCRIPT_GIT \
+#define SCRIPT_GIT_ENV \
 	"export LC_ALL=C GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0\n" \
 	"export GIT_PAGER=cat GIT_EDITOR=true\n" \
 	"unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_EXTERNAL_DIFF\n" \
-	"command -v git >/dev/null || exit 127\n" \
+	"command -v git >/dev/null || exit 127\n"
+#define SCRIPT_GIT SCRIPT_GIT_ENV \
 	"t=$(git rev-parse --show-toplevel) && cd -- \"$t\" || exit 3\n"
 enum { SCRIPT_NO_REPOSITORY = 3 };
 /* A script that began so and ended before it printed anything: is it for want

@@ -34,50 +34,83 @@ enum { EXIT_BAD_BASE = 4, EXIT_NO_BASE = 5, EXIT_NO_MERGE_BASE = 6 };
 /*
  * $1 our line, $2 the base or "", $3 "worktree" or "merge-base", $4 "raw" or
  * "".  Prints the line, then pieces: root, base, its commit, mode; what git
- * says of each path; an empty one; untracked names; an empty one; of those
- * that are files the number of lines, and once more with binary ones as 0,
- * each with a newline; an empty one; the diff, if it is wanted.
+ * says of each path; an empty one.  Then untracked names; an empty one; of
+ * those that are files the number of lines, and once more with binary ones as
+ * 0, each with a newline; an empty one; and so on, until there are no names.
+ * Then the diff, if it is wanted.
+ *
+ * Each program costs milliseconds: one git tells the root and HEAD, one the
+ * configuration, one the remote's branches; files are counted many at once.
+ * "/" is no name: the list of them failed.
  */
 static const char list_script[] =
-    SCRIPT_GIT
-    "h=$1 b=$2 mode=$3 raw=$4\n"
-    "at() { git rev-parse -q --verify \"$1^{commit}\"; }\n"
+    SCRIPT_GIT_ENV
+    "h=$1 b=$2 mode=$3 raw=$4 n=HEAD c=\n"
+    "nl='\n"
+    "'\n"
+    "t=$(git rev-parse --show-toplevel -q --verify 'HEAD^{commit}')\n"
+    "case $? in 0) c=${t##*\"$nl\"} t=${t%\"$nl\"*} ;; esac\n"
+    "[ -n \"$t\" ] && cd -- \"$t\" || exit 3\n"
+    "head=$c\n"
+    "at() { c=$(git rev-parse -q --verify \"$1^{commit}\"); }\n"
     "pick() {\n"
-    "if c=$(at \"refs/remotes/origin/$1\"); then n=origin/$1\n"
-    "elif c=$(at \"$1\"); then n=$1\n"
+    "if at \"refs/remotes/origin/$1\"; then n=origin/$1\n"
+    "elif at \"$1\"; then n=$1\n"
     "else return 1; fi\n"
     "}\n"
-    "first() {\n"
-    "r=$(git config --get sbx.base) && pick \"$r\" && return\n"
-    "r=$(git symbolic-ref -q refs/remotes/origin/HEAD) && "
-    "c=$(at \"$r\") && n=${r#refs/remotes/} && return\n"
-    "pick refs/remotes/origin/main || pick refs/remotes/origin/master\n"
+    "conf() {\n"
+    "conf=$nl$(git config --get-regexp '^(sbx\\.base$|remote\\..+\\.)')$nl\n"
+    "case $conf in *\"${nl}sbx.base \"*) ;; *) return 1 ;; esac\n"
+    "r=${conf##*\"${nl}sbx.base \"}\n"
+    "pick \"${r%%\"$nl\"*}\"\n"
     "}\n"
-    "if [ \"$mode\" = worktree ]; then n=HEAD; c=$(at HEAD)\n"
+    "known() {\n"
+    "o=refs/remotes/origin/\n"
+    "refs=$nl$(git for-each-ref '--format=%(refname) %(objectname) "
+    "%(symref)' ${o}HEAD ${o}main ${o}master)$nl\n"
+    "for r in HEAD main master; do\n"
+    "case $refs in *\"$nl$o$r \"*) ;; *) continue ;; esac\n"
+    "l=${refs#*\"$nl$o$r \"}\n"
+    "l=${l%%\"$nl\"*} c=${l%% *} n=${l#* }\n"
+    "case $r,$n in HEAD,) continue ;; *,) n=$o$r ;; esac\n"
+    "return\n"
+    "done\n"
+    "return 1\n"
+    "}\n"
+    "if [ \"$mode\" = worktree ]; then :\n"
     "elif [ -n \"$b\" ]; then pick \"$b\" || exit 4\n"
-    "elif first; then n=${n#refs/remotes/}\n"
-    "elif [ -n \"$(git remote)\" ]; then exit 5\n"
-    "else n=HEAD; c=$(at HEAD); fi\n"
+    "elif conf || known; then n=${n#refs/remotes/}\n"
+    "else case $conf in *\"${nl}remote.\"*) exit 5 ;; esac\n"
+    "n=HEAD c=$head\n"
+    "fi\n"
     "if [ -z \"$c\" ]; then\n"
     "n='no commit' c=$(git hash-object -t tree --stdin </dev/null) || exit 1\n"
-    "elif [ \"$mode\" = merge-base ] && [ \"$n\" != HEAD ]; then\n"
+    "elif [ \"$mode\" = merge-base ] && [ \"$c\" != \"$head\" ]; then\n"
     "c=$(git merge-base \"$c\" HEAD) || exit 6\n"
     "fi\n"
     "printf '%s\\n' \"$h\"\n"
     "printf '%s\\0%s\\0%s\\0%s\\0' \"$t\" \"$n\" \"$c\" \"$mode\"\n"
     GIT_DIFF "--raw --numstat -z \"$c\" -- || exit 7\n"
     "printf '\\0'\n"
-    "u() { git ls-files -o --exclude-standard -z; }\n"
-    "u || exit 7\n"
-    "printf '\\0'\n"
-    "u | xargs -0 -r -n 500 sh -c '\n"
-    "k=$#\n"
-    "for f; do [ -f \"$f\" ] && [ ! -L \"$f\" ] && set -- \"$@\" \"$f\"; done\n"
-    "shift $k\n"
-    "[ $# -gt 0 ] || exit 0\n"
+    "{ git ls-files -o --exclude-standard -z || printf '/\\0'; } |\n"
+    "xargs -0 -r -n 2000 sh -c '\n"
+    "files() {\n"
+    "for f; do\n"
+    "[ ! -f \"$f\" ] || [ -L \"$f\" ] || printf \"%s\\0\" \"$f\"\n"
+    "done\n"
+    "}\n"
+    "all=1\n"
+    "printf \"%s\\0\" \"$@\"\n"
+    "printf \"\\0\"\n"
+    "for f; do [ -f \"$f\" ] && [ ! -L \"$f\" ] || all=; done\n"
+    "if [ \"$all\" ]; then\n"
     "grep -acHZ \"\" -- \"$@\"\n"
     "grep -cHIZ \"\" -- \"$@\"\n"
-    "exit 0' sbx\n"
+    "else\n"
+    "files \"$@\" | xargs -0 -r grep -acHZ \"\" --\n"
+    "files \"$@\" | xargs -0 -r grep -cHIZ \"\" --\n"
+    "fi\n"
+    "printf \"\\0\"' sbx\n"
     "printf '\\0'\n"
     "[ -z \"$raw\" ] || " GIT_DIFF "-p -U3 \"$c\" --\n"
     "exit 0\n";
@@ -237,12 +270,36 @@ read_lines(struct pieces *in, struct list *l, const struct text *path,
 	return (true);
 }
 
+/* Some names and what was counted of them; *ret_more: there were any. */
+static bool
+read_untracked(struct pieces *in, struct list *l, size_t *at, bool *ret_more)
+{
+	struct change *c;
+	struct text t;
+
+	*ret_more = false;
+	while (next(in, &t) && t.len > 0) {
+		c = add(l);
+		if (c == NULL || *t.p == '/')
+			return (false);
+		c->path = t;
+		c->status = '?';
+		if (!*ret_more)
+			*at = l->n - 1;
+		*ret_more = true;
+	}
+	while (*ret_more && next(in, &t) && t.len > 0)
+		if (!read_lines(in, l, &t, at))
+			return (false);
+	return (true);
+}
+
 static bool
 read_list(struct pieces in, struct list *l)
 {
 	struct text t;
-	struct change *c;
 	size_t at = 0;
+	bool untracked = true;
 
 	if (!next(&in, &l->top) || !next(&in, &l->base) ||
 	    !next(&in, &l->commit) || !next(&in, &l->mode))
@@ -252,15 +309,8 @@ read_list(struct pieces in, struct list *l)
 		if (!(*t.p == ':' ? read_raw(&in, l, &t) :
 		    read_numbers(&in, l, &t, &at)))
 			return (false);
-	while (next(&in, &t) && t.len > 0) {
-		c = add(l);
-		if (c == NULL)
-			return (false);
-		c->path = t;
-		c->status = '?';
-	}
-	while (next(&in, &t) && t.len > 0)
-		if (!read_lines(&in, l, &t, &at))
+	while (untracked)
+		if (!read_untracked(&in, l, &at, &untracked))
 			return (false);
 	l->raw = (struct text){ in.p, (size_t)(in.end - in.p) };
 	return (true);

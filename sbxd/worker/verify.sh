@@ -33,7 +33,8 @@ kv() { flat "$2"; printf 'K\t%s\t%s\n' "$1" "$flat" >&3; }
 blob() { # NAME FILE: a regular file, if it is not too large
 	local n=0 x
 	[ -f "$2" ] || return 0
-	if [ -s "$2" ] && { [ "$1" = report ] || [ "$1" = content ]; } && { IFS= LC_ALL=C read -r -N 60000 x <"$2"; [ ${#x} -lt 15000 ]; }; then
+	if [ -s "$2" ] && [[ $1 = report || $1 = content ]] &&
+		{ IFS= LC_ALL=C read -r -N 60000 x <"$2"; [ ${#x} -lt 15000 ]; }; then
 		local LC_ALL=C # a small one, without NUL
 		printf 'B\t%s\t%s\n%s\n' "$1" ${#x} "$x" >&3
 		return
@@ -136,28 +137,25 @@ check() {
 	[ ! -s "$T/e" ] || head -c 20000 "$T/e"
 }
 
-# what flake8 and pylint find by default is no project's taste; ruff's is errors
-errors_only() { [ "$mode" != verify ] && only=("$1"); }
 python_lint() {
-	local fix=() tool= only=()
+	local fix=() tool=
 	if py_tool ruff; then
 		[ "$mode" != fix ] || fix=(--fix)
 		version "$tool" --version
 		RUFF_CACHE_DIR=$T/ruff check lint python ruff "$version" 1 \
 			"$tool" check --output-format json "${fix[@]}" -- "${targets[@]}"
-	elif py_tool flake8 && { [ -f .flake8 ] || { any setup.cfg tox.ini &&
-		grep -qs '^\[flake8\]' setup.cfg tox.ini; } || errors_only --select=E9,F; }; then
+	elif py_tool flake8 && { [ "$mode" != verify ] || [ -f .flake8 ] ||
+		{ any setup.cfg tox.ini && grep -qs '^\[flake8\]' setup.cfg tox.ini; }; }; then
 		version "$tool" --version
-		check lint python flake8 "$version" 1 "$tool" "${only[@]}" -- "${targets[@]}"
-	elif py_tool pylint && { any .pylintrc pylintrc pylintrc.toml || { any pyproject.toml setup.cfg &&
-		grep -qsE '^\[(tool\.)?pylint' pyproject.toml setup.cfg; } || errors_only --errors-only; }; then
+		check lint python flake8 "$version" 1 "$tool" -- "${targets[@]}"
+	elif py_tool pylint && { [ "$mode" != verify ] || [ -f .pylintrc ] || [ -f pylintrc ] ||
+		{ any pyproject.toml && grep -qs '^\[tool\.pylint' pyproject.toml; }; }; then
 		version "$tool" --version
 		check lint python pylint "$version" "$(seq -s ' ' 1 31)" \
-			"$tool" --output-format=json "${only[@]}" -- "${targets[@]}"
+			"$tool" --output-format=json -- "${targets[@]}"
 	else
 		missing lint python ruff 'ruff is not installed in this image (nor flake8 or pylint with a configuration).'
 	fi
-	[ -z "${only[*]}" ] || kv config "none: run for errors only (${only[*]})"
 }
 python_types() {
 	local tool=
@@ -534,7 +532,7 @@ git_diff() { # what changed, without touching the index
 		*) staged=1 unstaged=1 ;;
 		esac
 	done
-	: >"$T/d" >"$T/s" >"$T/u"
+	for x in d s u; do : >"$T/$x"; done
 	[ -z "$unstaged" ] || "${g[@]}" diff --no-ext-diff --numstat -z >"$T/d" 2>/dev/null
 	[ -z "$staged" ] || "${g[@]}" diff --no-ext-diff --cached --numstat -z >"$T/s" 2>/dev/null
 	if [ $u = no ]; then
@@ -563,7 +561,6 @@ cd "$wd" 2>/dev/null || { kv problem "working_dir: $wd is not a directory of the
 [ "$path" != . ] || path=
 extra=("$@") selected=() shown='' target=''
 kv nonce "$N"
-kv skip "$skip"
 detect
 kv wd "$PWD"
 [ "$mode" != verify ] || git_diff
