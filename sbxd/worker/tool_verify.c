@@ -172,6 +172,8 @@ put_tool(struct result *r, const struct step *s)
 	put_span(r, "tool", s->tool);
 	if (s->version.n > 0)
 		put_span(r, "tool_version", s->version);
+	if (s->config.n > 0)
+		put_span(r, "config", s->config);
 	result_bool(r, "ran", s->ran);
 	if (s->ran)
 		return;
@@ -584,9 +586,9 @@ put_languages(struct result *r, const struct verify *v)
 
 /* Do the lint and type gates say less than they could? */
 static void
-put_incomplete(struct result *r, const struct verify *v, bool skipped)
+put_incomplete(struct result *r, const struct verify *v)
 {
-	bool any = skipped;
+	bool any = v->skipped;
 
 	for (size_t i = 0; i < v->nsteps; i++)
 		any |= v->steps[i].kind != STEP_TEST && !v->steps[i].ran;
@@ -608,8 +610,7 @@ put_verify(struct call *call, const struct ask_run *st,
 		put_text(r, "why", o.why);
 	result_bool(r, "gate", false);
 	result_bool(r, "partial", o.partial);
-	put_incomplete(r, v, args_bool(&call->args, "skip_lint_gate") ||
-	    args_bool(&call->args, "skip_type_gate"));
+	put_incomplete(r, v);
 	put_run(call, st);
 	put_languages(r, v);
 	for (size_t i = 0; i < v->nsteps; i++) {
@@ -690,8 +691,8 @@ put_running(struct call *call, const struct ask_run *st)
 	result_str(call->res, "job_id", st->run);
 	put_run(call, st);
 	result_str(call->res, "recommended_next_action", "It goes on as a "
-	    "job: wait with sandbox_exec_check, then call this tool again "
-	    "with run_id for the verdict. sandbox_exec_kill ends it.");
+	    "job: call this tool again with run_id, which waits for the "
+	    "verdict. sandbox_exec_kill ends it.");
 }
 
 /* What is left of a run that was killed: the next one would remove it, too. */

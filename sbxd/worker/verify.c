@@ -82,6 +82,10 @@ on_value(struct verify *v, struct span name, struct span value)
 	}
 	if (span_is(name, "gate"))
 		v->gate_red = true;
+	if (span_is(name, "config") && v->nsteps > 0)
+		v->steps[v->nsteps - 1].config = value;
+	if (span_is(name, "skip"))
+		v->skipped = value.n > 0;
 	if (span_is(name, "filtered"))
 		v->filtered = span_is(value, "1");
 	if (span_is(name, "nothing_affected"))

@@ -20,7 +20,7 @@ struct step {
 	bool ran, built, filtered;
 	int status;
 	uint64_t ms;
-	struct span language, tool, version, command, reason;
+	struct span language, tool, version, command, reason, config;
 	struct span report;	/* of a test, or a linter's output; p NULL */
 	struct span output;	/* of a test, when it was stored whole */
 	/* made of them */
@@ -37,7 +37,7 @@ struct verify {
 	size_t nlanguages;
 	struct span problem, nonce, wd, widened;
 	struct span unstaged, staged, untracked, content, selection; /* p NULL */
-	bool gate_red, filtered, nothing_affected, whole;
+	bool gate_red, filtered, nothing_affected, skipped, whole;
 };
 
 /* 0, SBX_E_SYNTAX.  verify_clear() in any case. */

@@ -137,25 +137,28 @@ check() {
 	[ ! -s "$T/e" ] || head -c 20000 "$T/e"
 }
 
+# what flake8 and pylint find by default is no project's taste; ruff's is errors
+errors_only() { [ "$mode" != verify ] && only=("$1"); }
 python_lint() {
-	local fix=() tool=
+	local fix=() tool= only=()
 	if py_tool ruff; then
 		[ "$mode" != fix ] || fix=(--fix)
 		version "$tool" --version
 		RUFF_CACHE_DIR=$T/ruff check lint python ruff "$version" 1 \
 			"$tool" check --output-format json "${fix[@]}" -- "${targets[@]}"
-	elif py_tool flake8 && { [ "$mode" != verify ] || [ -f .flake8 ] ||
-		{ any setup.cfg tox.ini && grep -qs '^\[flake8\]' setup.cfg tox.ini; }; }; then
+	elif py_tool flake8 && { [ -f .flake8 ] || { any setup.cfg tox.ini &&
+		grep -qs '^\[flake8\]' setup.cfg tox.ini; } || errors_only --select=E9,F; }; then
 		version "$tool" --version
-		check lint python flake8 "$version" 1 "$tool" -- "${targets[@]}"
-	elif py_tool pylint && { [ "$mode" != verify ] || [ -f .pylintrc ] || [ -f pylintrc ] ||
-		{ any pyproject.toml && grep -qs '^\[tool\.pylint' pyproject.toml; }; }; then
+		check lint python flake8 "$version" 1 "$tool" "${only[@]}" -- "${targets[@]}"
+	elif py_tool pylint && { any .pylintrc pylintrc pylintrc.toml || { any pyproject.toml setup.cfg &&
+		grep -qsE '^\[(tool\.)?pylint' pyproject.toml setup.cfg; } || errors_only --errors-only; }; then
 		version "$tool" --version
 		check lint python pylint "$version" "$(seq -s ' ' 1 31)" \
-			"$tool" --output-format=json -- "${targets[@]}"
+			"$tool" --output-format=json "${only[@]}" -- "${targets[@]}"
 	else
 		missing lint python ruff 'ruff is not installed in this image (nor flake8 or pylint with a configuration).'
 	fi
+	[ -z "${only[*]}" ] || kv config "none: run for errors only (${only[*]})"
 }
 python_types() {
 	local tool=
@@ -561,6 +564,7 @@ cd "$wd" 2>/dev/null || { kv problem "working_dir: $wd is not a directory of the
 [ "$path" != . ] || path=
 extra=("$@") selected=() shown='' target=''
 kv nonce "$N"
+kv skip "$skip"
 detect
 kv wd "$PWD"
 [ "$mode" != verify ] || git_diff

@@ -89,6 +89,32 @@ def fake(text, code):
     return FAKE % (text, code)
 
 
+def test_errors_only():
+    if v.here("ruff") or v.here("flake8"):
+        tap.absent("ruff or flake8 is installed", "no configuration")
+        return
+    for name, text, code, files, option in (
+            ("flake8", "a.py:1:1: F821 undefined name 'x'", 1,
+             {"setup.cfg": "[flake8]\nmax-line-length = 100\n"},
+             "--select=E9,F"),
+            ("pylint", '[{"type":"error","module":"a","obj":"","line":1,'
+             '"column":0,"path":"a.py","symbol":"undefined-variable",'
+             '"message":"no x","message-id":"E0602"}]', 2,
+             {"pyproject.toml": "[tool.pylint.main]\njobs = 1\n"},
+             "--errors-only")):
+        tool = {".venv/bin/" + name: fake(text, code)}
+        r = lint(v.files("f1", tool, a__py="x\n"), file_path="a.py")
+        args = v.sh("cat /workspace/f1/args")["output"]
+        ok(r["ran"] and len(r["findings"]) == 1 and option in args and
+           r["config"].startswith("none") and option in r["config"],
+           name + " without a configuration: errors only, and said so",
+           (r, args))
+        r = lint(v.files("f2", dict(tool, **files), a__py="x\n"),
+                 file_path="a.py")
+        ok(r["ran"] and option not in v.sh("cat /workspace/f2/args")["output"]
+           and "config" not in r, name + " with one: as that says", r)
+
+
 def test_python():
     ruff = ('[{"cell":null,"code":"F401","end_location":{"column":10,"row":1},'
             '"filename":"/workspace/p/a.py","fix":null,"location":{"column":8,'

@@ -409,6 +409,14 @@ def test_edges():
         again = verify(d, run_id=r["run_id"])
         ok(again["verdict"] == "green" and again["run_id"] == r["run_id"],
            "the same verdict again, by run_id", again)
+        check = S["s"].call("sandbox_exec_check", job_id=r["run_id"])
+        ok(check.get("code") == "other_tool" and "verify_in_container" in
+           check["error"] and "run_id" in check["recommended_next_action"],
+           "sandbox_exec_check leaves its verdict to this tool", check)
+        ok(r["gate_incomplete"] is False, "nothing is missing", r)
+        again = verify(d, run_id=verify(d, skip_type_gate=True)["run_id"])
+        ok(again["verdict"] == "green" and again["gate_incomplete"] is True,
+           "by run_id, too, a gate that was skipped is incomplete", again)
         other = sh("true")["run_id"]
         ok(verify(d, run_id=other).get("code") == "unknown_run",
            "not of another tool's run")

@@ -24,6 +24,7 @@
 #define TOOL_OUT                                                         \
 	SCHEMA("tool": {"type": "string"},                               \
 	"tool_version": {"type": "string"}, "ran": {"type": "boolean"},  \
+	"config": {"type": "string"},                                    \
 	"reason": {"type": "string"}, "total": {"type": "integer"},      \
 	"findings": {"type": "array", "items": {"type": "object",        \
 	    "properties": {"file": {"type": "string"},                   \
