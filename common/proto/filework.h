@@ -19,8 +19,10 @@ enum sbx_file_op {
 	 * [first, first + count), count 0: all; with SBX_FILE_TAIL the last
 	 * `count` ones.  A line ends with a newline or with the file.  total,
 	 * first, count, bytes: lines in the file and what was written of
-	 * them.  More than max_bytes is cut after the last whole line, or
-	 * with SBX_FILE_WHOLE EFBIG.  total is UINT64_MAX with
+	 * them.  More than max_bytes (at least 128 KiB) is cut after the last
+	 * line that fits, or with SBX_FILE_WHOLE EFBIG.  Of a line that is
+	 * longer than SBX_FILE_LINE only so much is written, and then, in
+	 * decimal, how many bytes follow: so no other line is longer.  total is UINT64_MAX with
 	 * SBX_FILE_WHOLE: lines were not counted.
 	 */
 	SBX_FILE_READ,
@@ -75,9 +77,12 @@ enum sbx_change_flag {
 };
 #define SBX_CHANGE_MAX 64u		/* changes in one */
 #define SBX_CHANGE_MAX_BYTES (64u << 20)
+#define SBX_FILE_LINE (64u << 10)	/* of one line of an answer, */
+#define SBX_FILE_LINE_MARK 24u		/* and room for what follows it */
 #define SBX_FILE_MAX_READ (64u << 20)	/* bytes of one answer */
 #define SBX_FILE_MAX_LIST 1000000u	/* names that one walk looks at, */
 #define SBX_FILE_MAX_NAMES (64u << 20)	/* and bytes of them */
+#define SBX_FILE_LIST_MS 3000u	/* and for how long: no model waits for / */
 #define SBX_FILE_MS 40000		/* then the helper ends */
 
 #endif

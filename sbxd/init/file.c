@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <signal.h>
@@ -158,6 +159,7 @@ struct pass {
 	uint64_t line;		/* that the next byte is in */
 	uint64_t end;		/* lines [first, end) are wanted */
 	uint64_t whole;		/* bytes written, up to the last end of a line */
+	uint64_t len;		/* of the wanted line that is open */
 	char last;		/* byte of the file */
 	bool full;		/* nothing more is written */
 };
@@ -177,31 +179,84 @@ skip_lines(struct pass *p, const char *s, const char *stop, uint64_t n)
 	return (s);
 }
 
+/* What is to be written, many lines at a time. */
+static struct {
+	char p[128 << 10];
+	size_t n;
+} ready;
+
+static int
+flush(struct file_work *w)
+{
+	size_t n = ready.n;
+
+	ready.n = 0;
+	if (n > 0 && sbx_write_all(w->out, ready.p, n) != 0)
+		return (file_failed(w, errno, "the answer"));
+	return (0);
+}
+
+static int
+put_ready(struct file_work *w, const char *p, size_t n)
+{
+	if (n > sizeof(ready.p) - ready.n && flush(w) != 0)
+		return (-1);
+	memcpy(ready.p + ready.n, p, n);
+	ready.n += n;
+	w->r.bytes += n;
+	return (0);
+}
+
+/* The wanted line ends, with its newline or with the file. */
+static int
+end_line(struct file_work *w, struct pass *p, const char *end)
+{
+	char text[32];
+	int n = 0;
+
+	if (p->len > SBX_FILE_LINE)
+		n = snprintf(text, sizeof(text), "%" PRIu64,
+		    p->len - SBX_FILE_LINE);
+	if (put_ready(w, text, (size_t)n) != 0 ||
+	    put_ready(w, end, strlen(end)) != 0)
+		return (-1);
+	p->whole = w->r.bytes;
+	p->len = 0;
+	w->r.count++;
+	return (0);
+}
+
+/* There is no room for this line: the answer ends with the one before. */
+static int
+cut_here(struct file_work *w, struct pass *p)
+{
+	p->full = true;
+	w->r.bytes = p->whole;
+	if (flush(w) == 0 && ftruncate(w->out, (off_t)p->whole) == -1)
+		return (file_failed(w, errno, "the answer"));
+	return (w->r.error != 0 ? -1 : 0);
+}
+
 /* The wanted bytes [s, stop) of one block. */
 static int
 pass_put(struct file_work *w, struct pass *p, const char *s, const char *stop)
 {
 	const char *nl;
+	uint64_t n, keep;
 
-	if ((uint64_t)(stop - s) > w->max - w->r.bytes) {
-		p->full = true;
-		stop = s + (w->max - w->r.bytes);
+	for (; s < stop && !p->full; s += n + (nl != NULL)) {
+		nl = memchr(s, '\n', (size_t)(stop - s));
+		n = (uint64_t)((nl != NULL ? nl : stop) - s);
+		keep = p->len < SBX_FILE_LINE ? SBX_FILE_LINE - p->len : 0;
+		keep = n < keep ? n : keep;
+		if (keep + SBX_FILE_LINE_MARK > w->max - w->r.bytes)
+			return (cut_here(w, p));
+		if (put_ready(w, s, (size_t)keep) != 0)
+			return (-1);
+		p->len += n;
+		if (nl != NULL && end_line(w, p, "\n") != 0)
+			return (-1);
 	}
-	nl = memrchr(s, '\n', (size_t)(stop - s));
-	if (nl != NULL)
-		p->whole = w->r.bytes + (uint64_t)(nl + 1 - s);
-	w->r.count += count_newlines(s, stop);
-	if (put(w, s, (size_t)(stop - s)) != 0)
-		return (-1);
-	if (!p->full)
-		return (0);
-	/* cut after the last whole line; the only one is cut itself */
-	if (p->whole == 0)
-		w->r.count = 1;
-	else if (ftruncate(w->out, (off_t)p->whole) == -1)
-		return (file_failed(w, errno, "the answer"));
-	else
-		w->r.bytes = p->whole;
 	return (0);
 }
 
@@ -237,40 +292,63 @@ read_lines(struct file_work *w, int fd)
 			return;
 		p.last = block[n - 1];
 	}
-	if (!p.full && w->r.bytes > p.whole)
-		w->r.count++;		/* it ends with the file */
+	if (p.len > 0 && !p.full && end_line(w, &p, "") != 0)
+		return;
+	if (flush(w) != 0)
+		return;
 	w->r.total = p.line + (p.last != '\n');
 	w->r.first = w->q->first < w->r.total ? w->q->first : w->r.total;
 }
 
-/* Where the last `count` lines begin, at most w->max bytes before the end. */
+/* Going backwards over lines, as many as are wanted and have room. */
+struct back {
+	off_t begin;		/* of the first line that is taken */
+	off_t end;		/* of the line before it */
+	uint64_t lines, bytes;
+};
+
+/* A line begins at `from`; false: there is no room for it, or it is the last
+ * one that is wanted. */
+static bool
+take_back(const struct file_work *w, struct back *b, off_t from)
+{
+	uint64_t len = (uint64_t)(b->end - from);
+
+	len = (len < SBX_FILE_LINE ? len : SBX_FILE_LINE) + SBX_FILE_LINE_MARK;
+	if (len > w->max - b->bytes)
+		return (false);
+	b->bytes += len;
+	b->begin = from;
+	b->end = from - 1;
+	return (++b->lines < w->q->count);
+}
+
+/* Where the last `count` lines begin, or those there is room for. */
 static off_t
 tail_offset(struct file_work *w, int fd, off_t end)
 {
-	off_t stop = end > (off_t)w->max ? end - (off_t)w->max : 0;
-	off_t at = end, best = end, from;
-	uint64_t lines = 0;
+	struct back b = { .begin = end, .end = end };
+	off_t at = end, from;
 	const char *nl;
 	ssize_t n;
 
-	while (at > stop) {
-		from = at - stop > (off_t)sizeof(block) ?
-		    at - (off_t)sizeof(block) : stop;
+	while (at > 0) {
+		from = at > (off_t)sizeof(block) ? at - (off_t)sizeof(block) : 0;
 		n = pread(fd, block, (size_t)(at - from), from);
 		if (n != at - from)
-			break;		/* it shrank */
+			return (b.begin);	/* it shrank */
 		while ((nl = memrchr(block, '\n', (size_t)n)) != NULL) {
 			n = nl - block;
 			if (from + n + 1 == end)
-				continue;
-			best = from + n + 1;
-			if (++lines == w->q->count)
-				return (best);
+				b.end = end - 1;
+			else if (!take_back(w, &b, from + n + 1))
+				return (b.begin);
 		}
 		at = from;
 	}
-	/* one line that does not fit is cut itself */
-	return (stop == 0 || best == end ? stop : best);
+	if (end > 0)
+		(void)take_back(w, &b, 0);
+	return (b.begin);
 }
 
 static uint64_t
@@ -290,20 +368,24 @@ count_lines(struct file_work *w, int fd, off_t *ret_end)
 static void
 read_tail(struct file_work *w, int fd)
 {
+	struct pass p = { .end = UINT64_MAX };
 	off_t end, at;
-	ssize_t n = 0;
+	ssize_t n;
 
 	w->r.total = count_lines(w, fd, &end);
-	at = tail_offset(w, fd, end);
-	while (at < end && w->r.error == 0) {
+	if (w->r.error != 0)
+		return;
+	for (at = tail_offset(w, fd, end); at < end; at += n) {
 		n = pread(fd, block, end - at < (off_t)sizeof(block) ?
 		    (size_t)(end - at) : sizeof(block), at);
-		if (n <= 0 || put(w, block, (size_t)n) != 0)
+		if (n <= 0)
 			break;		/* it shrank */
-		w->r.count += count_newlines(block, block + n);
-		at += n;
+		if (pass_put(w, &p, block, block + n) != 0)
+			return;
 	}
-	w->r.count += n > 0 && block[n - 1] != '\n';
+	if ((p.len > 0 && !p.full && end_line(w, &p, "") != 0) ||
+	    flush(w) != 0)
+		return;
 	w->r.first = w->r.total > w->r.count ? w->r.total - w->r.count : 0;
 }
 

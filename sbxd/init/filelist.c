@@ -19,6 +19,7 @@ struct walk {
 	struct file_work *w;
 	struct sbx_buf names;		/* each with its NUL */
 	uint64_t seen, n;
+	uint64_t by_ns;			/* monotonic: it ends */
 	char path[4096];		/* of the directory, "" or ends in / */
 	bool full;			/* a limit was hit: it ends */
 	bool more;			/* something was passed over */
@@ -106,6 +107,7 @@ walk(struct walk *k, int fd, unsigned depth)
 		sbx_close(&fd);
 		return;
 	}
+	k->full |= sbx_mono_ns() > k->by_ns;
 	while (!k->full && (d = readdir(dir)) != NULL) {
 		if (skipped(k, d->d_name))
 			continue;
@@ -167,6 +169,7 @@ file_list(struct file_work *w)
 		(void)file_failed(w, errno, w->q->path);
 		return;
 	}
+	k.by_ns = sbx_mono_ns() + (uint64_t)SBX_FILE_LIST_MS * 1000000;
 	sbx_buf_init(&k.names, SBX_FILE_MAX_NAMES);
 	sbx_buf_init(&page, (size_t)w->max);
 	walk(&k, fd, depth > MAX_DEPTH ? MAX_DEPTH : depth);

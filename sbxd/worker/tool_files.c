@@ -63,24 +63,39 @@ range_from_args(struct call *call, struct range *ret)
 	return (true);
 }
 
+/* How long a line of the answer is in the file (SBX_FILE_LINE); a sandbox that
+ * forges that has forged its own file. */
+static size_t
+whole_length(const struct bytes *l)
+{
+	uint64_t more;
+
+	if (l->n <= SBX_FILE_LINE)
+		return (l->n);
+	more = piece_number(l->p + SBX_FILE_LINE, l->p + l->n);
+	return (more > SIZE_MAX / 2 ? l->n : SBX_FILE_LINE + (size_t)more);
+}
+
 /* Lines, each cut; as many as there is room for. */
 static void
 cut_lines(const struct sbx_buf *raw, struct sbx_buf *text, uint64_t *ret_n,
     uint64_t *ret_cut)
 {
-	const char *p = raw->data, *end = p + raw->len, *nl;
+	const char *p = raw->data, *end = p + raw->len, *nl, *next;
 	struct bytes l;
 
 	for (*ret_n = *ret_cut = 0; raw->len > 0 && p < end; ++*ret_n) {
 		nl = memchr(p, '\n', (size_t)(end - p));
 		l = (struct bytes){ p, (size_t)((nl != NULL ? nl : end) - p) };
+		next = p + l.n + (nl != NULL);
+		l.n = whole_length(&l);
 		if (text->len + (l.n < READ_LINE ? l.n : READ_LINE) + 64 >
 		    text->max)
 			break;
 		*ret_cut += edit_put_line(text, l, READ_LINE);
 		if (nl != NULL)
 			(void)sbx_buf_str(text, "\n");
-		p += l.n + (nl != NULL);
+		p = next;
 	}
 }
 

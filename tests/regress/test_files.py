@@ -118,6 +118,17 @@ def test_read():
     tap.ok(r["cut_lines"] == 1 and "[96000 bytes more]" in r["content"] and
            r["content"].endswith("]\nb\n") and r["shown"] == 3,
            "a long line is cut, with a mark")
+    sh("(echo a; head -c 5242880 /dev/zero | tr '\\0' x; printf '\\nb\\n') "
+       ">/tmp/long")
+    more = f"[{5242880 - 4000} bytes more]"
+    r = read("/tmp/long")
+    tap.ok(r["shown"] == 3 and r["cut_lines"] == 1 and more in r["content"]
+           and r["content"].endswith("]\nb\n"),
+           "one of 5 MiB, with the number that is true", r["content"][-99:])
+    r = read("/tmp/long", tail_lines=2)
+    tap.ok(r["shown"] == 2 and r["start_line"] == 2 and more in r["content"]
+           and r["content"].endswith("]\nb\n"), "and in a tail",
+           r["content"][-99:])
     put("bytes", b"a\xff\x00\xe9b\n")
     r = read("bytes")
     tap.ok(r["replaced_bytes"] == 2 and r["content"] == "a�\0�b\n",
