@@ -30,6 +30,9 @@ enum sbx_file_op {
 	 * The changes in the first descriptor (struct below), all or none:
 	 * each is written beside its file, synced and renamed over it.  The
 	 * answer is of the last one.  first: on failure which change, from 0.
+	 * reason: on success what they could not keep (other names of the
+	 * file, extended attributes), "": nothing.  For the journal, count is
+	 * how many changes, and pattern their paths, a line each, cut.
 	 */
 	SBX_FILE_WRITE,
 	/*

@@ -22,14 +22,35 @@
 static char block[256 << 10];
 
 int
-file_failed(struct file_work *w, int error, const char *what)
+file_failed_as(struct file_work *w, int error, const char *what,
+    const char *why)
 {
-	char text[160];
+	char text[120];
 
 	w->r.error = error;
 	(void)snprintf(w->reason, sizeof(w->reason), "%s: %s",
-	    sbx_vis(text, sizeof(text), what, strlen(what)), strerror(error));
+	    sbx_vis(text, sizeof(text), what, strlen(what)), why);
 	return (-1);
+}
+
+int
+file_failed(struct file_work *w, int error, const char *what)
+{
+	return (file_failed_as(w, error, what, strerror(error)));
+}
+
+/* There is no such file, or a link that leads nowhere. */
+int
+file_missing(struct file_work *w, int error, const char *path)
+{
+	char to[256], text[80], why[128];
+	ssize_t n = readlink(path, to, sizeof(to));
+
+	if (n <= 0)
+		return (file_failed(w, error, path));
+	(void)snprintf(why, sizeof(why), "it is a link to %s, which is not "
+	    "there", sbx_vis(text, sizeof(text), to, (size_t)n));
+	return (file_failed_as(w, error, path, why));
 }
 
 void
@@ -48,8 +69,11 @@ int
 file_resolve(struct file_work *w, const char *path, struct stat *ret_st)
 {
 	if (realpath(path, w->path) == NULL || lstat(w->path, ret_st) == -1) {
+		int e = errno;
+
 		(void)sbx_strlcpy(w->path, path, sizeof(w->path));
-		return (file_failed(w, errno, path));
+		return (e == ENOENT ? file_missing(w, e, path) :
+		    file_failed(w, e, path));
 	}
 	file_stamp(w, ret_st);
 	return (0);
@@ -64,6 +88,16 @@ is_made_up(int fd)
 
 	return (fstatfs(fd, &fs) == -1 || fs.f_type == PROC_SUPER_MAGIC ||
 	    fs.f_type == SYSFS_MAGIC);
+}
+
+static const char *
+what_it_is(const struct stat *st)
+{
+	return (S_ISDIR(st->st_mode) ? "it is a directory" :
+	    S_ISFIFO(st->st_mode) ? "it is a FIFO (named pipe), no regular "
+	    "file" : S_ISSOCK(st->st_mode) ? "it is a socket, no regular file" :
+	    S_ISREG(st->st_mode) ? "the kernel makes it up: read it by "
+	    "sandbox_exec" : "it is a device, no regular file");
 }
 
 /* A regular file, open for reading; nothing waits for a FIFO's other end. */
@@ -82,8 +116,8 @@ open_regular(struct file_work *w)
 		    w->q->path));
 	if (!S_ISREG(st.st_mode) || is_made_up(fd)) {
 		sbx_close(&fd);
-		return (file_failed(w, S_ISDIR(st.st_mode) ? EISDIR : EINVAL,
-		    w->q->path));
+		return (file_failed_as(w, S_ISDIR(st.st_mode) ? EISDIR :
+		    EINVAL, w->q->path, what_it_is(&st)));
 	}
 	file_stamp(w, &st);
 	return (fd);

@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define NO_BOTH (SBX_CHANGE_CREATE | SBX_CHANGE_REMOVE)
@@ -24,6 +26,7 @@ struct change {
 	char real[4096];	/* without links */
 	char temp[4096];	/* beside it; "": none */
 	bool placed;		/* temp and path changed places */
+	nlink_t links;		/* names of the file that it changes */
 	size_t made;		/* of path: the first directory made for it */
 };
 struct changes {
@@ -146,7 +149,7 @@ place_new(struct file_work *w, struct change *c)
 	    strcmp(name, "..") == 0)
 		return (file_failed(w, EISDIR, c->path));
 	if (lstat(c->path, &st) == 0)
-		return (file_failed(w, EEXIST, c->path));
+		return (file_missing(w, EEXIST, c->path));
 	if (slash != NULL)
 		slash[1] = '\0';
 	if (realpath(slash != NULL ? c->path : ".", real) == NULL)
@@ -171,9 +174,63 @@ place(struct file_work *w, struct change *c)
 	if (!same(&c->head, &st))
 		return (file_failed(w, ESTALE, c->path));
 	memcpy(c->real, w->path, sizeof(c->real));
+	c->links = st.st_nlink;
 	if ((c->head.flags & SBX_CHANGE_MODE) == 0)
 		c->head.mode = st.st_mode & 07777;
 	return (0);
+}
+
+/* Said beside success: what a change could not keep. */
+static void SBX_PRINTF(2, 3)
+note(struct file_work *w, const char *fmt, ...)
+{
+	size_t n = strlen(w->reason);
+	va_list ap;
+
+	if (n > 0 && n + 2 < sizeof(w->reason))
+		(void)sbx_strlcpy(w->reason + n, "; ", sizeof(w->reason) - n);
+	n = strlen(w->reason);
+	va_start(ap, fmt);
+	(void)vsnprintf(w->reason + n, sizeof(w->reason) - n, fmt, ap);
+	va_end(ap);
+}
+
+/* Attributes of the old file for the new one.  security.*: the kernel's. */
+static void
+keep_attributes(struct file_work *w, const struct change *c, int fd)
+{
+	static char list[65536], value[65536];
+	ssize_t n = llistxattr(c->real, list, sizeof(list) - 1), len;
+	char text[64];
+
+	for (const char *p = list; n > 0 && p < list + n; p += strlen(p) + 1) {
+		if (strncmp(p, "security.", 9) == 0)
+			continue;
+		len = lgetxattr(c->real, p, value, sizeof(value));
+		if (len == -1 || fsetxattr(fd, p, value, (size_t)len, 0) == -1)
+			note(w, "the extended attribute %s is lost",
+			    sbx_vis(text, sizeof(text), p, strlen(p)));
+	}
+}
+
+static int
+stage_failed(struct file_work *w, const struct change *c)
+{
+	int e = errno;
+	char why[128];
+
+	if (e != EACCES && e != EPERM && e != EROFS)
+		return (file_failed(w, e, c->path));
+	(void)snprintf(why, sizeof(why), "its directory cannot be written in, "
+	    "where a change is made before it takes the file's place: %s",
+	    strerror(e));
+	return (file_failed_as(w, e, c->path, why));
+}
+
+static bool
+replaces(const struct change *c)
+{
+	return ((c->head.flags & NO_BOTH) == 0);
 }
 
 /* Its new bytes, under a name of their own and on the disk. */
@@ -197,8 +254,13 @@ stage(struct file_work *w, struct change *c)
 	    O_CLOEXEC, 0600);
 	if (fd == -1) {
 		c->temp[0] = '\0';
-		return (file_failed(w, errno, c->path));
+		return (stage_failed(w, c));
 	}
+	if (replaces(c))
+		keep_attributes(w, c, fd);
+	if (replaces(c) && c->links > 1)
+		note(w, "the file had %llu names (hard links): the others keep "
+		    "what it was", (unsigned long long)c->links);
 	if (sbx_write_all(fd, c->data, (size_t)c->head.data_len) != 0 ||
 	    fchmod(fd, c->head.mode & 07777) == -1 || fsync(fd) == -1) {
 		(void)file_failed(w, errno, c->path);

@@ -111,10 +111,15 @@ struct file_work {
 	uint64_t max;			/* bytes of its answer */
 	int in, out;
 	struct sbx_init_filed r;	/* its strings are the two below */
+	/* reason, of what was written: what a change could not keep, or "" */
 	char reason[256], path[4096];
 };
 /* Sets error and reason ("what: strerror"); -1. */
 int file_failed(struct file_work *w, int error, const char *what);
+int file_failed_as(struct file_work *w, int error, const char *what,
+    const char *why);
+/* Of a path that is not there, or is a link that leads nowhere; -1. */
+int file_missing(struct file_work *w, int error, const char *path);
 /* The path without links, and the stamp of what is there.  -1: failed. */
 int file_resolve(struct file_work *w, const char *path, struct stat *ret_st);
 void file_stamp(struct file_work *w, const struct stat *st);

@@ -2,6 +2,8 @@
 
 #include "common/proto/filework.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /*
@@ -62,6 +64,7 @@ file_ask(struct monitor *m, struct worker *w, const struct sbx_file_ask *q,
 		.op = q->op, .path = q->path, .pattern = q->pattern,
 		.first = q->first, .count = q->count,
 		.max_bytes = q->max_bytes, .flags = q->flags };
+	char count[24];
 
 	if (sb == NULL)
 		return;
@@ -75,10 +78,13 @@ file_ask(struct monitor *m, struct worker *w, const struct sbx_file_ask *q,
 	}
 	memcpy(w->ask.container, sb->id, sizeof(sb->id));
 	wait_for(m, w, SBX_PROC_ENGINE, file_done);
-	if (q->op == SBX_FILE_WRITE)
+	if (q->op == SBX_FILE_WRITE) {
+		(void)snprintf(count, sizeof(count), "%" PRIu64, q->count);
 		journal_add(m, &(struct record){ .op = "file_write",
 		    .who = w->who, .container = sb->id }, "tool",
-		    w->call->tool, "path", q->path, NULL);
+		    w->call->tool, "path", q->path, q->count > 1 ? "files" :
+		    NULL, count, "paths", q->pattern, NULL);
+	}
 	(void)sbx_send_engine_file(engine, w->ask.back_id, &msg, fds);
 }
 

@@ -72,6 +72,7 @@ enum edit_match {
 };
 struct edit_where {
 	size_t count;
+	bool more;	/* or more than count: it was not counted on */
 	uint64_t lines[EDIT_LINES_TOLD];	/* of the first ones */
 	size_t told;
 };

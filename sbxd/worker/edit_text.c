@@ -362,6 +362,7 @@ replace_lines(struct edit *e, struct bytes what, struct bytes with,
 	found = any ? find_lines(e->old, pat, n, line) : 0;
 	free(pat);
 	w->count = found;
+	w->more = found == SBX_NELEM(line);
 	for (w->told = 0; w->told < found; w->told++)
 		w->lines[w->told] = line[w->told] + 1;
 	if (found != 1)

@@ -96,18 +96,38 @@ add_change(struct sbx_buf *b, const struct file_change *c)
 	return (c->data == NULL ? 0 : sbx_buf_add(b, c->data, c->len));
 }
 
+/* A line each, as many as there is room for. */
+static void
+list_names(const struct file_change *changes, size_t n, char *ret_text,
+    size_t size)
+{
+	size_t at = 0, len;
+
+	for (size_t i = 0; i < n; i++) {
+		len = strlen(changes[i].path);
+		if (len + 1 >= size - at)
+			break;
+		memcpy(ret_text + at, changes[i].path, len);
+		at += len;
+		ret_text[at++] = '\n';
+	}
+	ret_text[at > 0 ? at - 1 : 0] = '\0';
+}
+
 int
 file_put(struct call *call, const char *container,
     const struct file_change *changes, size_t n, struct ask_filed *ret_done)
 {
+	char names[1024];
 	const struct sbx_file_ask m = { .container = container,
 		.op = SBX_FILE_WRITE, .path = changes[n - 1].path,
-		.pattern = "" };
+		.pattern = names, .count = n };
 	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	int SBX_CLEANUP(fd) in = -1;
 	int error = n <= SBX_CHANGE_MAX ? 0 : SBX_E_LIMIT;
 
 	memset(ret_done, 0, sizeof(*ret_done));
+	list_names(changes, n, names, sizeof(names));
 	sbx_buf_init(&b, SBX_CHANGE_MAX_BYTES);
 	for (size_t i = 0; error == 0 && i < n; i++)
 		error = add_change(&b, &changes[i]);
@@ -125,6 +145,16 @@ file_put(struct call *call, const char *container,
 	return (ret_done->error != 0 ? 1 : 0);
 }
 
+void
+file_put_warnings(struct call *call, const struct ask_filed *done)
+{
+	if (done->reason[0] == '\0')
+		return;
+	result_open(call->res, "warnings", '[');
+	result_masked(call->res, NULL, done->reason, strlen(done->reason));
+	result_close(call->res, ']');
+}
+
 static const struct {
 	int error;
 	const char *code, *next;
@@ -133,12 +163,14 @@ static const struct {
 	{ ENOTDIR, "not_found", "list_files shows what there is." },
 	{ EISDIR, "is_directory", "Name a file." },
 	{ EINVAL, "not_a_file", "Name a regular file." },
-	{ EACCES, "permission_denied", "" },
-	{ EPERM, "permission_denied", "" },
+	{ EACCES, "permission_denied", "Give the sandbox's user the right "
+	    "(chmod, by sandbox_exec), or work in another directory." },
+	{ EPERM, "permission_denied", "Work in another directory." },
 	{ EROFS, "read_only", "Work below /workspace or the home." },
 	{ EFBIG, "too_large", "read_file_range reads a part of it." },
 	{ ESTALE, "changed_meanwhile", "Read it again, then edit." },
-	{ EEXIST, "exists", "" },
+	{ EEXIST, "exists", "Name another file; instead of a link that leads "
+	    "nowhere, its target." },
 	{ ENOSPC, "disk_full", "Remove something in the sandbox." },
 	{ EDQUOT, "disk_full", "Remove something in the sandbox." },
 	{ EBUSY, "busy", "Retry." },

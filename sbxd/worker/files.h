@@ -44,6 +44,9 @@ struct file_change {
 int file_put(struct call *call, const char *container,
     const struct file_change *changes, size_t n, struct ask_filed *ret_done);
 
+/* `warnings`, when those changes could not keep all of what there was. */
+void file_put_warnings(struct call *call, const struct ask_filed *done);
+
 /* Make 0 of 1, with the error object that says why in call->res; what is not
  * 1 is returned as call_refused() does.  name: as the caller named it. */
 int file_refused(struct call *call, int r, const char *name,

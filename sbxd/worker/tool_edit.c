@@ -147,8 +147,8 @@ refuse_match(struct call *call, struct bytes in, enum edit_match m,
 		result_error(call->res, "ambiguous", "Give more of what is "
 		    "around it, or expected_count to replace all.",
 		    "%s\"old_str\" is there %zu times%s, at lines %s.",
-		    which(i, pre), w->count, w->count == w->told &&
-		    w->count == 2 ? "" : " or more", lines);
+		    which(i, pre), w->count, w->more ? " or more" : "",
+		    lines);
 	else if (m == EDIT_COUNT)
 		result_error(call->res, "count_mismatch", MEND,
 		    "%s\"old_str\" is there %zu times, not %" PRIu64
@@ -327,14 +327,15 @@ way_of(const struct args *a, bool edits)
 
 static void
 put_edited(struct call *call, const struct edited *f, const struct edit *e,
-    struct bytes text, const char *path, const char *warning)
+    struct bytes text, const struct ask_filed *done, const char *warning)
 {
 	struct result *r = call->res;
 
 	result_str(r, "status", "ok");
 	result_str(r, "container_id", args_str(&call->args, "container_id",
 	    NULL));
-	edited_put(call, f, text, path, ROWS);
+	edited_put(call, f, text, done->path, ROWS);
+	file_put_warnings(call, done);
 	if (e != NULL) {
 		result_u64(r, "replaced", e->n);
 		if (e->flexible)
@@ -359,7 +360,7 @@ write_edited(struct call *call, struct edited *f, const struct edit *e,
 	if (!f->is_new && !f->huge && f->old.len == text.n &&
 	    memcmp(text.p, f->old.data != NULL ? f->old.data : "", text.n) ==
 	    0) {
-		put_edited(call, f, e, text, f->was.path, "");
+		put_edited(call, f, e, text, &f->was, "");
 		return (0);
 	}
 	r = edited_write(call, f, text, 0, &done);
@@ -369,7 +370,7 @@ write_edited(struct call *call, struct edited *f, const struct edit *e,
 	    text, why, sizeof(why));
 	if (r != 0)
 		return (call_refused(call, r));
-	put_edited(call, f, e, text, done.path, why);
+	put_edited(call, f, e, text, &done, why);
 	return (0);
 }
 
@@ -518,20 +519,20 @@ no_version(struct call *call, const struct ask_undo *v, uint32_t steps)
 /* Make the file what it was; the undone content is kept, too. */
 static int
 put_back(struct call *call, struct edited *f, const struct ask_undo *v,
-    const struct sbx_buf *text)
+    const struct sbx_buf *text, struct ask_filed *ret_done)
 {
 	struct file_change c = { .path = f->path, .was = f->is_new ? NULL :
 		&f->was, .data = v->absent ? NULL : text_of(text).p,
 		.len = text->len, .mode = v->mode };
-	struct ask_filed done;
 	int r;
 
+	memset(ret_done, 0, sizeof(*ret_done));
 	r = edited_keep(call, f);
 	if (r != 0)
 		return (call_refused(call, r));
 	r = v->absent && f->is_new ? 0 : file_put(call, args_str(&call->args,
-	    "container_id", NULL), &c, 1, &done);
-	return (r != 0 ? file_refused(call, r, f->path, &done) : 1);
+	    "container_id", NULL), &c, 1, ret_done);
+	return (r != 0 ? file_refused(call, r, f->path, ret_done) : 1);
 }
 
 static int
@@ -541,6 +542,7 @@ undo_it(struct call *call, struct edited *f)
 	uint32_t steps = (uint32_t)args_int(&call->args, "steps");
 	SBX_CLEANUP_BUF struct sbx_buf text = { 0 }, none = { 0 };
 	struct ask_undo v, all;
+	struct ask_filed done;
 	int r;
 
 	r = undo_get(call, id, f->was.path, steps, &v, &text);
@@ -548,7 +550,7 @@ undo_it(struct call *call, struct edited *f)
 		return (call_refused(call, r));
 	if (!v.known)
 		return (no_version(call, &v, steps));
-	r = put_back(call, f, &v, &text);
+	r = put_back(call, f, &v, &text, &done);
 	if (r != 1)
 		return (r);
 	r = undo_get(call, id, f->was.path, 0, &all, &none);
@@ -559,6 +561,7 @@ undo_it(struct call *call, struct edited *f)
 	result_u64(call->res, "restored_steps_back", steps);
 	result_bool(call->res, "removed", v.absent);
 	edited_put(call, f, text_of(&text), f->was.path, ROWS);
+	file_put_warnings(call, &done);
 	edited_put_undo(call, f);
 	put_versions(call->res, &all.versions);
 	result_str(call->res, "note", "What was undone is kept as version 1: "

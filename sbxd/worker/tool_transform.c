@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define MAX_FILES 64u
+#define ALL_ROWS 1200u		/* of all diffs: they fit into a result */
 #define ALL_BYTES (32u << 20)	/* of all files, before and after */
 
 static const char shell[] =
@@ -73,6 +74,7 @@ struct work {
 	const char *argv[MAX_FILES + 6];
 	size_t n;
 	struct sbx_buf in, out;		/* owned */
+	struct ask_filed done;		/* what was written */
 };
 
 static void
@@ -227,7 +229,6 @@ write_all(struct call *call, struct work *w)
 {
 	struct file_change c[MAX_FILES];
 	size_t n = 0, which[MAX_FILES];
-	struct ask_filed done;
 	int r;
 
 	for (size_t i = 0; i < w->n; i++) {
@@ -241,11 +242,11 @@ write_all(struct call *call, struct work *w)
 			.len = w->made[i].n };
 	}
 	r = n == 0 ? 0 : file_put(call, args_str(&call->args, "container_id",
-	    NULL), c, n, &done);
+	    NULL), c, n, &w->done);
 	if (r == 0)
 		return (1);
-	return (file_refused(call, r, done.first < n && r == 1 ?
-	    w->files[which[done.first]].path : "the files", &done));
+	return (file_refused(call, r, w->done.first < n && r == 1 ?
+	    w->files[which[w->done.first]].path : "the files", &w->done));
 }
 
 static void
@@ -253,6 +254,7 @@ put(struct call *call, struct work *w, const struct ask_run *st)
 {
 	struct result *r = call->res;
 	unsigned rows = (unsigned)args_int(&call->args, "max_lines");
+	unsigned shown = 0, share;
 	bool changed = false;
 
 	for (size_t i = 0; i < w->n; i++)
@@ -260,6 +262,7 @@ put(struct call *call, struct work *w, const struct ask_run *st)
 	result_str(r, "status", "ok");
 	script_ids(call, st);
 	result_bool(r, "changed", changed);
+	file_put_warnings(call, &w->done);
 	result_open(r, "files", '[');
 	for (size_t i = 0; i < w->n; i++) {
 		const struct edited *f = &w->files[i];
@@ -268,8 +271,11 @@ put(struct call *call, struct work *w, const struct ask_run *st)
 		if (text.p == NULL)
 			text = (struct bytes){ f->old.data != NULL ?
 			    f->old.data : "", f->old.len };
+		share = (ALL_ROWS - shown) / (unsigned)(w->n - i);
+		shown += share < rows ? share : rows;
 		result_open(r, NULL, '{');
-		edited_put(call, f, text, f->was.path, rows);
+		edited_put(call, f, text, f->was.path, share < rows ? share :
+		    rows);
 		if (w->made[i].p != NULL)
 			edited_put_undo(call, f);
 		result_close(r, '}');

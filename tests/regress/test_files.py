@@ -510,6 +510,25 @@ def test_hostile():
         r = edit(name, "x", append=True)
         tap.ok(r["status"] == "error", "not edited: " + name[:30], r)
     tap.ok(time.monotonic() - began < 10, "nothing waits")
+    # what they are, and what to do
+    python("import socket\ns = socket.socket(socket.AF_UNIX)\n"
+           "s.bind('/workspace/sock')")
+    sh("ln -s nowhere dangling; mkdir ro; echo 1 >ro/f; chmod 555 ro")
+    for name, cause in (("fifo", "FIFO"), ("sock", "socket"),
+                        ("zero", "device"), ("/", "directory"),
+                        ("dangling", "link to nowhere, which is not there"),
+                        ("/proc/cpuinfo", "kernel")):
+        for r in read(name), edit(name, "x", append=True):
+            tap.ok(cause in r["error"] and r["recommended_next_action"],
+                   "said of %s: %s" % (name, cause), r)
+    r = write("dangling", "x\n")
+    tap.ok(r["code"] == "exists" and "link to nowhere" in r["error"] and
+           "target" in r["recommended_next_action"], "written: the link", r)
+    if sh("touch ro/x 2>&1 || true"):
+        r = edit("ro/f", "2\n", append=True)
+        tap.ok(r["code"] == "permission_denied" and "directory" in r["error"]
+               and "chmod" in r["recommended_next_action"] and
+               get("ro/f") == b"1\n", "a directory that cannot be written", r)
     # a file that changes all the time is never half written over
     put("busy", b"x" * 200000)
     job = S.call("sandbox_exec_background", container_id=BOX, commands=[
@@ -574,6 +593,54 @@ def test_transaction():
             for j in range(n):
                 put("x%d" % j, b"old %d\n" % j)
     tap.ok(not bad and left() == "", "all files are as they were, or none", bad)
+
+
+def test_kept():
+    put("many", b"1\n")
+    sh("ln many many2; ln many many3")
+    r = edit("many", "2\n", append=True)
+    tap.ok("3 names" in r["warnings"][0] and get("many2") == b"1\n",
+           "other names of a file: said", r)
+    tap.ok("warnings" not in edit("many", "3\n", append=True),
+           "a file with one name: nothing to say")
+    r = call("transform_file", paths=["many2", "t-none"], code="")
+    tap.ok(r["status"] == "error", "no warning of what was not done", r)
+    r = call("transform_file", paths=["many2"],
+             code="def transform(t): return t + 'x'")
+    tap.ok("2 names" in r["warnings"][0], "by transform_file, too", r)
+    has = python("import os\ntry:\n    os.setxattr('/workspace/many', "
+                 "'user.a', b'v\\0w')\n    print(1)\nexcept OSError as e:\n"
+                 "    print(e)\n")
+    if has != "1\n":
+        tap.absent(has.strip(), "extended attributes")
+    else:
+        r = edit("many", "4\n", append=True)
+        tap.ok(python("import os\nprint(os.getxattr('/workspace/many', "
+                      "'user.a'))") == "b'v\\x00w'\n" and "warnings" not in
+               r, "an extended attribute is kept", r)
+    # all names in the journal
+    call("transform_file", paths=["many", "many2", "many3"],
+         code="def transform(t): return t + 'y'")
+    r = [x for x in S.journal() if x.get("op") == "file_write"][-1]
+    tap.ok(r.get("files", r.get("fields", {}).get("files")) == "3" and
+           all("/workspace/many" + n in str(r) for n in ("\\n", "2", "3")),
+           "the journal has all names", r)
+    # a diff of many rows fits
+    names = ["d%d" % i for i in range(40)]
+    for n in names:
+        put(n, b"a\n" * 900)
+    r = call("transform_file", paths=names, max_lines=2000,
+             code="def transform(t): return t.replace('a', 'b' * 390)")
+    tap.ok(r["status"] == "ok" and all(
+        f["diff_cut"] and "rows are left out" in f["diff"] and
+        f["added_lines"] == 900 for f in r["files"]),
+        "the diffs of many files fit into a result", str(r)[:300])
+    put("twice", b"x\n" * 3)
+    r = edit("twice", "y", old_str="x")
+    tap.ok(" 3 times, at" in r["error"], "counted exactly", r)
+    put("blanks", b"  if a:\n    b\n" * 3)
+    r = edit("blanks", "c", old_str="if a:\nb\n")
+    tap.ok(" 2 times or more" in r["error"], "or not counted on", r)
 
 
 def test_full():

@@ -24,6 +24,9 @@
 #define NEXT_OUT                                                         \
 	SCHEMA("has_more": {"type": "boolean"},                          \
 	"next_offset": {"type": ["integer", "null"]})
+#define WARNINGS_OUT                                                     \
+	SCHEMA("warnings": {"type": "array",                             \
+	"items": {"type": "string"}})
 #define CHANGE_OUT                                                       \
 	SCHEMA("path": {"type": "string"},                               \
 	"bytes": {"type": "integer"},                                    \
@@ -37,6 +40,7 @@
 	"undo_note": {"type": "string"})
 #define EDIT_OUT                                                         \
 	SCHEMA("container_id": {"type": "string"}) "," CHANGE_OUT ","    \
+	WARNINGS_OUT ","                                                 \
 	SCHEMA("replaced": {"type": "integer"},                          \
 	"flexible_match": {"type": "boolean"},                           \
 	"line_endings": {"const": "crlf"},                               \
@@ -224,7 +228,7 @@ const struct sbx_tool sbx_tools_files[] = {
 		    "properties": {) CHANGE_OUT SCHEMA(},
 		    "required": ["path", "bytes", "changed", "diff"],
 		    "additionalProperties": false}},
-		    "replaced_bytes": {"type": "integer"}),
+		    "replaced_bytes": {"type": "integer"}) "," WARNINGS_OUT,
 		    SCHEMA("container_id", "run_id")),
 		.hints = SBX_TOOL_DESTRUCTIVE,
 		.profiles = SBX_PROFILE_IMPLEMENT,
@@ -249,6 +253,7 @@ const struct sbx_tool sbx_tools_files[] = {
 		    "removed": {"type": "boolean"},
 		    "note": {"type": "string"},
 		    "replaced_bytes": {"type": "integer"}) "," CHANGE_OUT ","
+		    WARNINGS_OUT ","
 		    SNAPSHOTS_OUT,
 		    SCHEMA("container_id", "path", "bytes", "changed", "diff",
 		    "undo", "restored_steps_back", "removed", "snapshots")),
