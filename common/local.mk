@@ -7,6 +7,7 @@ libsbx_a_SOURCES = \
 	common/base/homes.c common/base/homes.h \
 	common/base/egress_env.c common/base/fresh.c common/base/fresh.h common/base/egress_env.h \
 	common/base/rest.c common/base/rest.h \
+	common/base/secret.c common/base/secret.h \
 	common/base/token.c common/base/token.h \
 	common/base/json.c common/base/json.h common/base/mask.c common/base/mask.h \
 	common/base/image.c common/base/image.h \

@@ -22,6 +22,7 @@ struct queued {
 	size_t len;
 	int fds[SBX_MSG_FDS_MAX];
 	int nfds;
+	bool secret;		/* zeroed before it is freed */
 };
 
 struct sbx_peer {
@@ -49,18 +50,27 @@ struct sbx_peer {
 /* --- the queue ------------------------------------------------------------- */
 
 static void
+queued_free(struct queued *q)
+{
+	int i;
+
+	for (i = 0; i < q->nfds; i++)
+		sbx_close(&q->fds[i]);
+	if (q->secret)
+		explicit_bzero(q->record, q->len);
+	free(q->record);
+	free(q);
+}
+
+static void
 queue_drop(struct sbx_peer *p)
 {
 	struct queued *q = STAILQ_FIRST(&p->queue);
-	int i;
 
 	STAILQ_REMOVE_HEAD(&p->queue, link);
 	p->queue_bytes -= q->len;
 	p->queue_records--;
-	for (i = 0; i < q->nfds; i++)
-		sbx_close(&q->fds[i]);
-	free(q->record);
-	free(q);
+	queued_free(q);
 }
 
 static void
@@ -104,40 +114,52 @@ peer_deaf(struct sbx_peer *p)
 
 /* Duplicates, so that the caller may close its own at once. */
 static int
+queue_fds(struct queued *q, uint16_t type, const int *fds)
+{
+	int saved;
+
+	for (; q->nfds < sbx_msg_specs[type].fds; q->nfds++) {
+		q->fds[q->nfds] = fcntl(fds[q->nfds], F_DUPFD_CLOEXEC, 3);
+		if (q->fds[q->nfds] >= 0)
+			continue;
+		saved = errno;
+		while (q->nfds > 0)
+			sbx_close(&q->fds[--q->nfds]);
+		errno = saved;
+		return (SBX_E_SYS);
+	}
+	return (0);
+}
+
+static int
 queue_add(struct sbx_peer *p, uint16_t type, uint32_t id, const void *msg,
     const int *fds)
 {
 	static const struct timeval stall = { .tv_sec = SBX_PEER_STALL_S };
-	SBX_CLEANUP(free) uint8_t *record = NULL;
 	struct queued *q;
+	uint8_t *record;
 	size_t len;
-	int i, r, saved;
+	int r;
 
 	r = sbx_wire_encode(p->table->self, type, id, msg, &record, &len);
 	if (r < 0)
 		return (r);
+	q = sbx_xcalloc(1, sizeof(*q));
+	q->secret = sbx_wire_secret(type);
+	/* The buffer was made for the largest: keep what is needed.  Not where
+	 * that could leave a copy behind. */
+	q->record = q->secret ? record : sbx_xreallocarray(record, len, 1);
+	q->len = len;
 	if (p->queue_records >= SBX_PEER_QUEUE_RECORDS ||
 	    len > SBX_PEER_QUEUE_BYTES - p->queue_bytes) {
 		sbx_peer_end_later(p, SBX_E_LIMIT);
-		return (SBX_E_LIMIT);
+		r = SBX_E_LIMIT;
+	} else
+		r = queue_fds(q, type, fds);
+	if (r < 0) {
+		queued_free(q);
+		return (r);
 	}
-	q = sbx_xcalloc(1, sizeof(*q));
-	for (i = 0; i < sbx_msg_specs[type].fds; i++) {
-		q->fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
-		if (q->fds[i] < 0) {
-			saved = errno;
-			while (i-- > 0)
-				sbx_close(&q->fds[i]);
-			free(q);
-			errno = saved;
-			return (SBX_E_SYS);
-		}
-	}
-	q->nfds = sbx_msg_specs[type].fds;
-	/* The buffer was made for the largest: keep what is needed. */
-	q->record = sbx_xreallocarray(record, len, 1);
-	record = NULL;
-	q->len = len;
 	STAILQ_INSERT_TAIL(&p->queue, q, link);
 	p->queue_bytes += len;
 	p->queue_records++;

@@ -50,6 +50,30 @@ sbx_wire_pair(int ret_fd[2])
 	return (0);
 }
 
+bool
+sbx_wire_secret(uint16_t type)
+{
+	switch (type) {
+	case SBX_MSG_COURIER_GIT:
+	case SBX_MSG_COURIER_REST:
+	case SBX_MSG_COURIER_MINT:
+	case SBX_MSG_COURIER_REVOKE:
+	case SBX_MSG_COURIER_MINTED:
+	case SBX_MSG_COMMAND_TOKEN:
+		return (true);
+	default:
+		return (false);
+	}
+}
+
+/* What held a record of that type, or a part of one. */
+static void
+wire_wipe(uint16_t type, void *p, size_t n)
+{
+	if (p != NULL && sbx_wire_secret(type))
+		explicit_bzero(p, n);
+}
+
 /* --- sending --------------------------------------------------------------- */
 
 static void
@@ -126,8 +150,11 @@ sbx_wire_encode(enum sbx_proc self, uint16_t type, uint32_t id,
 		return (r);
 	p = sbx_xreallocarray(NULL,
 	    SBX_HDR_BYTES + sbx_msg_specs[type].max_bytes, 1);
-	if ((r = wire_build(type, id, msg, p, ret_len)) < 0)
+	if ((r = wire_build(type, id, msg, p, ret_len)) < 0) {
+		wire_wipe(type, p,
+		    SBX_HDR_BYTES + sbx_msg_specs[type].max_bytes);
 		return (r);
+	}
 	*ret_p = p;
 	p = NULL;
 	return (0);
@@ -193,9 +220,10 @@ sbx_wire_send(int fd, enum sbx_proc self, uint16_t type, uint32_t id,
 	if (SBX_HDR_BYTES + spec->max_bytes > sizeof(small))
 		p = large = sbx_xreallocarray(NULL,
 		    SBX_HDR_BYTES + spec->max_bytes, 1);
-	if ((r = wire_build(type, id, msg, p, &len)) < 0)
-		return (r);
-	return (sbx_wire_put(fd, p, len, fds, spec->fds, flags));
+	if ((r = wire_build(type, id, msg, p, &len)) == 0)
+		r = sbx_wire_put(fd, p, len, fds, spec->fds, flags);
+	wire_wipe(type, p, SBX_HDR_BYTES + spec->max_bytes);
+	return (r);
 }
 
 /* --- receiving ------------------------------------------------------------- */
@@ -218,6 +246,8 @@ sbx_in_clear(struct sbx_in *in)
 	for (i = 0; i < in->nfds; i++)
 		sbx_close(&in->fds[i]);
 	in->nfds = 0;
+	/* the head stays: it is what a violation is logged by */
+	wire_wipe(in->hdr.type, in->body, sizeof(in->body));
 }
 
 /*
@@ -412,9 +442,10 @@ chan_send_until(struct sbx_chan *c, uint16_t type, uint32_t id,
 		return (r);
 	do
 		if ((r = chan_wait(c->fd, POLLOUT, deadline_ns)) < 0)
-			return (r);
+			break;
 	while ((r = sbx_wire_put(c->fd, p, len, fds, sbx_msg_specs[type].fds,
 	    MSG_DONTWAIT)) == SBX_E_AGAIN);
+	wire_wipe(type, p, len);
 	return (r);
 }
 

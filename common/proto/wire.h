@@ -50,15 +50,19 @@ int sbx_wire_send(int fd, enum sbx_proc self, uint16_t type, uint32_t id,
  */
 int sbx_wire_recv(int fd, enum sbx_proc self, enum sbx_proc remote,
     struct sbx_in *in, int flags);
+/* Also zeroes the body when its type is one that carries a credential. */
 void sbx_in_clear(struct sbx_in *in);
+/* Does a message of that type carry one?  Every buffer of ours that held such a
+ * record is zeroed when it was sent or handled. */
+bool sbx_wire_secret(uint16_t type);
 
 /*
  * The parts of both, for peer.c, which looks at its dispatch table before it
  * decodes and queues what cannot be sent now.  sbx_wire_take(): all checks up
  * to the descriptor count; in->m is not set.  sbx_wire_decode(): sets in->m;
  * SBX_E_DECODE closes the descriptors.  sbx_wire_encode(): one record, header
- * and body, allocated, *ret_p owned by the caller; 0, SBX_E_TYPE,
- * SBX_E_SENDER, SBX_E_LIMIT.  sbx_wire_put(): send such a record.
+ * and body, allocated, *ret_p owned by the caller, who zeroes it when the type
+ * is secret; 0, SBX_E_TYPE, SBX_E_SENDER, SBX_E_LIMIT.  sbx_wire_put(): send such a record.
  * sbx_wire_may_send(): 0, SBX_E_TYPE, SBX_E_SENDER, SBX_E_RECEIVER, SBX_E_FDS.
  */
 int sbx_wire_may_send(enum sbx_proc self, enum sbx_proc remote, uint16_t type,

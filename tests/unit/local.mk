@@ -33,6 +33,12 @@ test_log_SOURCES = tests/unit/test_log.c tests/tap.h
 test_log_CPPFLAGS = $(AM_CPPFLAGS)
 test_log_LDADD = libsbx.a
 
+check_PROGRAMS += test_secret
+TESTS += test_secret
+test_secret_SOURCES = tests/unit/test_secret.c tests/tap.h
+test_secret_CPPFLAGS = $(AM_CPPFLAGS)
+test_secret_LDADD = libsbx.a
+
 check_PROGRAMS += test_mask
 TESTS += test_mask
 test_mask_SOURCES = tests/unit/test_mask.c tests/tap.h
