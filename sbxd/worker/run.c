@@ -202,8 +202,8 @@ run_start(struct call *call, const struct run_spec *s, char *ret_run)
 }
 
 int
-run_wait(struct call *call, const char *run, uint32_t ms,
-    uint64_t timeout_ms, struct ask_run *ret_state)
+run_wait_most(struct call *call, const char *run, uint32_t ms,
+    uint64_t timeout_ms, uint64_t max_out, struct ask_run *ret_state)
 {
 	uint64_t end = sbx_mono_ns() + (uint64_t)ms * 1000000, now;
 	uint32_t left = ms, slice, i;
@@ -212,12 +212,15 @@ run_wait(struct call *call, const char *run, uint32_t ms,
 
 	/* Counted, so that a monitor that answers early makes no storm. */
 	for (i = 0; i < ms / WORKER_PROGRESS_MS + 2; i++) {
-		slice = call->want_progress ? WORKER_PROGRESS_MS : SLICE_MS;
+		slice = call->want_progress || max_out != UINT64_MAX ?
+		    WORKER_PROGRESS_MS : SLICE_MS;
 		if (slice > left)
 			slice = left;
 		error = exec_wait(call->ask, run, slice, ret_state);
 		if (error != 0 || ret_state->state == SBX_RUN_ENDED)
 			return (error);
+		if (ret_state->out_bytes > max_out)
+			return (exec_kill(call->ask, run, ret_state));
 		now = sbx_mono_ns();
 		left = now < end ? (uint32_t)((end - now) / 1000000) : 0;
 		if (left == 0)
@@ -231,6 +234,14 @@ run_wait(struct call *call, const char *run, uint32_t ms,
 			return (error);
 	}
 	return (0);
+}
+
+int
+run_wait(struct call *call, const char *run, uint32_t ms,
+    uint64_t timeout_ms, struct ask_run *ret_state)
+{
+	return (run_wait_most(call, run, ms, timeout_ms, UINT64_MAX,
+	    ret_state));
 }
 
 /* A client that polls waits for the command's own time-out, and for what it

@@ -41,6 +41,9 @@ int run_start(struct call *call, const struct run_spec *spec, char *ret_run);
  */
 int run_wait(struct call *call, const char *run, uint32_t ms,
     uint64_t timeout_ms, struct ask_run *ret_state);
+/* The same; one that prints more than max_out is killed. */
+int run_wait_most(struct call *call, const char *run, uint32_t ms,
+    uint64_t timeout_ms, uint64_t max_out, struct ask_run *ret_state);
 /*
  * Start, and wait as long as a call may.  1: *ret_state is how it is; else as
  * tool_fn, with the error object.

@@ -72,17 +72,21 @@ script_wait_ms(const struct call *call, uint64_t timeout_ms)
 
 int
 script_wait(struct call *call, const char *run, uint64_t timeout_ms,
-    struct ask_run *ret_state)
+    uint64_t max_out, struct ask_run *ret_state)
 {
 	int error;
 
-	error = run_wait(call, run, script_wait_ms(call, timeout_ms), timeout_ms,
-	    ret_state);
+	if (max_out == 0)
+		max_out = UINT64_MAX;
+	error = run_wait_most(call, run, script_wait_ms(call, timeout_ms),
+	    timeout_ms, max_out, ret_state);
 	if (error != 0)
 		return (call_refused(call, error));
 	if (ret_state->state == SBX_RUN_ENDED &&
 	    (ret_state->why == SBX_EXIT_EXITED ||
-	    ret_state->why == SBX_EXIT_MEMORY))
+	    ret_state->why == SBX_EXIT_MEMORY ||
+	    (ret_state->why == SBX_EXIT_KILLED &&
+	    ret_state->out_bytes > max_out)))
 		return (1);
 	unfinished(call, ret_state);
 	return (0);
@@ -135,11 +139,13 @@ script_run(struct call *call, const struct script *s,
 		return (0);
 	if (error != 0)
 		return (call_refused(call, error));
-	return (script_wait(call, run, own.timeout_ms, ret_state));
+	return (script_wait(call, run, own.timeout_ms, own.max_out,
+	    ret_state));
 }
 
 int
-script_again(struct call *call, const char *tool, struct ask_run *ret_state)
+script_again(struct call *call, const char *tool, uint64_t max_out,
+    struct ask_run *ret_state)
 {
 	const char *run = args_str(&call->args, "run_id", NULL);
 	const char *box = args_str(&call->args, "container_id", NULL);
@@ -155,7 +161,7 @@ script_again(struct call *call, const char *tool, struct ask_run *ret_state)
 		    "Run %s is none of %s in sandbox %s.", run, tool, box);
 		return (0);
 	}
-	return (script_wait(call, run, 0, ret_state));
+	return (script_wait(call, run, 0, max_out, ret_state));
 }
 
 /* --- what it printed -------------------------------------------------------- */

@@ -25,10 +25,11 @@ struct script {
 	const char *in;			/* standard input, NULL: empty */
 	size_t in_len;
 	uint64_t timeout_ms;		/* 0: of the argument `timeout` */
+	uint64_t max_out;		/* it is ended past that; 0: never */
 };
 /*
- * In the sandbox of the argument container_id, to its end.  1: it exited, see
- * *ret_state; else as tool_fn: the result says why it did not.
+ * In the sandbox of the argument container_id, to its end.  1: it exited or
+ * was ended past max_out, see *ret_state; else as tool_fn: the result says why it did not.
  */
 int script_run(struct call *call, const struct script *s,
     struct ask_run *ret_state);
@@ -36,12 +37,12 @@ int script_run(struct call *call, const struct script *s,
 uint32_t script_wait_ms(const struct call *call, uint64_t timeout_ms);
 /* The same for a run that was started: waits for it. */
 int script_wait(struct call *call, const char *run, uint64_t timeout_ms,
-    struct ask_run *ret_state);
+    uint64_t max_out, struct ask_run *ret_state);
 /*
  * The run of the argument run_id, if `tool` and this sandbox made it.  As
  * script_run().
  */
-int script_again(struct call *call, const char *tool,
+int script_again(struct call *call, const char *tool, uint64_t max_out,
     struct ask_run *ret_state);
 int script_exit(const struct ask_run *st);	/* as a shell says it */
 void script_ids(struct call *call, const struct ask_run *st);

@@ -847,7 +847,7 @@ tool_diff_in_container(struct call *call)
 	int r;
 
 	if (args_has(&call->args, "run_id")) {
-		r = script_again(call, TOOL, &st);
+		r = script_again(call, TOOL, 0, &st);
 		return (r == 1 ? show(call, &st) : r);
 	}
 	if (args_has(&call->args, "base") &&

@@ -267,7 +267,7 @@ run(struct call *call, const struct want *w, struct ask_run *ret_state)
 	struct argv a = { .v = { "sh", "-c", script, "sbx" }, .n = 4 };
 	SBX_CLEANUP_BUF struct sbx_buf header = { 0 };
 	SBX_CLEANUP_BUF struct sbx_buf pattern = { 0 };
-	const struct script s = { .argv = a.v };
+	const struct script s = { .argv = a.v, .max_out = SEARCH_OUT_MAX };
 
 	make_header(w, &header);
 	sbx_buf_init(&pattern, 65536);
@@ -516,7 +516,7 @@ tool_search_in_container(struct call *call)
 	int r;
 
 	if (args_has(&call->args, "run_id")) {
-		r = script_again(call, TOOL, &st);
+		r = script_again(call, TOOL, SEARCH_OUT_MAX, &st);
 		return (r == 1 ? show(call, &st) : r);
 	}
 	if (want_from_args(call, &w) != 0)

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
 import imgsrc  # noqa: E402
@@ -239,6 +240,25 @@ def test_slow():
        r["shown"] == 2 and r["has_more"],
        "more than is kept is told as such", {**r, "matches": 0})
     sh("rm large.txt")
+
+
+def test_endless():
+    """More than is read is not searched for."""
+    sh("yes '' | head -c 600000000 >/tmp/endless")
+    began = time.monotonic()
+    r = search("^", path="/tmp/endless", max_results=3)
+    took = time.monotonic() - began
+    sh("rm /tmp/endless")
+    ok(r["status"] == "ok" and r["shown"] == 3 and r["has_more"] and
+       r["total_is_lower_bound"] and r["total"] > 10000,
+       "what was printed until there was too much is shown", str(r)[:500])
+    again = S.call("sandbox_exec_check", container_id=BOX,
+                   job_id=r["run_id"])
+    ok(again.get("signal") == "SIGKILL" or again["exit_code"] is None or
+       again["exit_code"] > 2, "then it was ended", str(again)[:500])
+    ok(took < 30, "soon", took)
+    r = search(run_id=r["run_id"], offset=3, max_results=2)
+    ok([m["line"] for m in r["matches"]] == [4, 5], "it has pages", str(r)[:500])
 
 
 def test_grep():
