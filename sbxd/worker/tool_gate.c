@@ -13,9 +13,11 @@
 
 #include <json-c/json.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #define NAMES_MAX_BYTES (64u << 20)
 #define LIST_MS 30000u
+#define HAS_SUBMODULE 4	/* the script's exit code */
 
 /*
  * $1: the work tree; then the declared files, if any.  One line, where they
@@ -24,7 +26,8 @@
  * and not there is deleted.  HEAD's come out without the repository's attributes
  * and filters: what nobody touched is as it will be pushed.  They are read when
  * this has ended, so what is removed here is of earlier ones.  Without git:
- * everything but .git.
+ * everything but .git.  A submodule is a commit of another repository: its
+ * files are not the tree's, which could never be what is judged.
  */
 static const char script[] =
     "set -e; cd -- \"$1\"; shift; export LC_ALL=C GIT_OPTIONAL_LOCKS=0\n"
@@ -35,6 +38,9 @@ static const char script[] =
     "pwd; find . -name .git -prune -o '(' -type f -o -type l ')' "
     "-printf '%P\\0'; exit; fi\n"
     "cd -- \"$top\"\n"
+    "m=$(if [ $# = 0 ]; then $g ls-files -s; else $g ls-tree -r HEAD; fi | "
+    "sed -n '/^160000 /{s/^[^\t]*\t//p;q}')\n"
+    "[ -z \"$m\" ] || { echo \"$m\" >&2; exit 4; }\n"
     "if [ $# = 0 ]; then\n"
     "pwd; $g ls-files -z -c -o --exclude-standard | sort -zu | "
     "while IFS= read -rd '' f; do if [ -f \"$f\" ] || [ -L \"$f\" ]; then "
@@ -92,12 +98,21 @@ spec_make(struct call *call, const char *dir, struct run_spec *ret_spec)
 
 /* The listing failed: its last words are the reason. */
 static int
-list_failed(struct call *call, const char *run)
+list_failed(struct call *call, const char *run, const struct ask_run *st)
 {
 	struct output_page p;
 	int error = output_page(call, run, SBX_STREAM_ERR, 0, 0, 5, &p);
 
-	if (error == 0) {
+	if (error == 0 && st->state == SBX_RUN_ENDED && WIFEXITED(st->status) &&
+	    WEXITSTATUS(st->status) == HAS_SUBMODULE) {
+		result_error(call->res, "submodule", "Without fresh the tests "
+		    "run; the gate opens for trees without submodules: keep "
+		    "its files in the repository itself.", "The tree has a "
+		    "submodule, of which it holds a commit and no files, so "
+		    "no verification is one of exactly this tree: %s",
+		    p.text.len > 0 ? p.text.data : "");
+		result_str(call->res, "run_id", run);
+	} else if (error == 0) {
 		result_error(call->res, "bad_argument", "Mend the argument "
 		    "and call again.", "The files could not be listed: %s",
 		    p.text.len > 0 ? p.text.data : "no reason was given");
@@ -134,7 +149,7 @@ names_list(struct call *call, const char *dir, struct sbx_buf *ret_names,
 		return (call_refused(call, error));
 	if (st.state != SBX_RUN_ENDED || st.why != SBX_EXIT_EXITED ||
 	    st.status != 0)
-		return (list_failed(call, run));
+		return (list_failed(call, run, &st));
 	error = output_all(call, run, SBX_STREAM_OUT, NAMES_MAX_BYTES,
 	    ret_names);
 	if (error == SBX_E_LIMIT) {

@@ -219,6 +219,20 @@ def test_files():
        ops[-1]["fields"].get("tree") == r["tree_id"], "the journal has it", ops[-2:])
 
 
+def submodule(s):
+    """A tree that cannot be verified is refused before anything runs."""
+    box = new(s)
+    project(s, box)
+    sh(s, box, "git update-index --add --cacheinfo 160000,"
+       "$(git rev-parse HEAD),'libs/a b'")
+    for kw in ({}, {"files": ["p.py"]}):
+        if kw:
+            sh(s, box, "git -c user.name=t -c user.email=t@t commit -qm sub")
+        r = fresh(s, box, **kw)
+        ok(r.get("code") == "submodule" and "libs/a b" in r["error"] and
+           r["recommended_next_action"], "a submodule is named", r)
+
+
 def layer(s):
     """The dependency layer of the work sandbox is below it."""
     box = new(s, setup=["mkdir -p ~/dep; echo 'v = 7' >~/dep/depmod.py"])
@@ -301,8 +315,8 @@ def killed(s):
 
 
 def main():
-    tests = (green, declared, none, forged, untouched, layer, languages,
-             killed)
+    tests = (green, declared, none, forged, untouched, submodule, layer,
+             languages, killed)
     with mcp.Suite() as s:
         box = new(s)
         has = "pytest" in str(sh(s, box, "python3 -m pytest --version 2>&1"))
