@@ -177,6 +177,11 @@ def rest(w, token):
         "body"], "an echo of the token")
     w.gh.echo = None
     checks(w)
+    status, h, r = w.rest("GET", "/repos/acme/secret", t)
+    ok(r["temp_clone_token"] == w.gh.hidden and w.gh.hidden in h["set-cookie"],
+       "and what else must not get through", (r, h))
+    ok(w.gh.hidden not in str(w.rest("GET", "/repos/acme/open")),
+       "which is for those that came with a token")
     ok(w.rest("DELETE", "/installation/token", t)[0] == 204 and
        see("/repos/acme/secret/issues/1", t) == 401, "a token is revoked")
 

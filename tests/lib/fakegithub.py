@@ -23,6 +23,7 @@ import binascii
 import hashlib
 import json
 import os
+import pwd
 import random
 import re
 import shutil
@@ -146,6 +147,7 @@ class Seen:
 class App:
     def __init__(self, gh, number, repos, permissions):
         self.id, self.installation = number, number + 50000
+        self.client_id = "Iv23li" + word(14)
         self.login = "sbx-app-%d[bot]" % number
         self.repos = {r.lower() for r in repos}
         self.permissions = permissions
@@ -153,7 +155,7 @@ class App:
         self.pem = os.path.join(gh.dir, "app%d.pem" % number)
         subprocess.run(["openssl", "genrsa", "-traditional", "-out", self.pem,
                         "2048"], check=True, capture_output=True, timeout=60)
-        os.chmod(self.pem, 0o600)
+        gh.broker_owns(self.pem)
         out = subprocess.run(["openssl", "rsa", "-in", self.pem, "-noout",
                               "-modulus"], check=True, capture_output=True,
                              timeout=60).stdout
@@ -645,9 +647,10 @@ class Github:
         os.mkdir(self.root)
         self.repos, self.moved, self.apps, self.tokens = {}, {}, {}, []
         self.log, self.wrong, self.rules, self.errors = [], [], [], []
-        self.trap, self.echo, self.token_life = "TRAP" + word(32), None, \
+        self.hidden, self.echo, self.token_life = "TRAP" + word(32), None, \
             token_life
         self.short_tokens, self.local = False, threading.local()
+        self.pace = 0       # seconds of rest after each block of git's
         self.lock = threading.Lock()
         self.description = Description() if validate else None
         self.validated = bool(self.description and self.description.proc)
@@ -668,6 +671,29 @@ class Github:
                        for n in self.names) + \
             "upstream_ca %s/root.pem\n" % self.ca.dir + \
             ("grant_host %s\n" % self.enterprise if self.enterprise else "")
+
+    def broker_owns(self, path):
+        """as a credential's file must be"""
+        try:
+            if os.getuid() == 0:
+                u = pwd.getpwnam("sbx-broker")
+                os.chown(path, u.pw_uid, u.pw_gid)
+        except KeyError:
+            pass    # no users are installed: it is ours
+        os.chmod(path, 0o600)
+        return path
+
+    def put(self, name, text):
+        """a file for the broker alone; its path"""
+        path = os.path.join(self.dir, name)
+        with open(path, "w") as f:
+            f.write(text)
+        return self.broker_owns(path)
+
+    @property
+    def trap(self):
+        """a credential in an answer: of use to whoever came with one"""
+        return self.hidden if getattr(self.local, "secret", "") else "nothing"
 
     # --- what there is ---------------------------------------------------------
 
@@ -733,7 +759,10 @@ class Github:
 
     def secrets(self):
         """{what it is: text}: nothing of it may get anywhere"""
-        out = {"trap": self.trap}
+        out = {"trap": self.hidden}
+        for n, s in enumerate(self.seen(method="POST", path="/access_tokens")):
+            out["JWT %d" % n] = s.secret
+            out["signature of JWT %d" % n] = s.secret.split(".")[-1]
         for n, t in enumerate(self.tokens):
             out["token %d" % n] = t.text
             if "." in t.text:   # its last part alone would do to look for it
@@ -780,6 +809,7 @@ class Github:
 
     def _one(self, s, f, seen):
         api = seen.host == "api.github.com"
+        self.local.secret = seen.secret
         if seen.host not in self.names:
             return self._send(s, seen, 421, {}, {"message": "not here"})
         if not api and not seen.path.startswith("/api/v3/"):
@@ -789,7 +819,6 @@ class Github:
             return self._send(s, seen, 404, {}, b"no such page\n")
         seen.body = egress.read_body(f, seen.headers)
         try:
-            self.local.secret = seen.secret
             self._rules(seen)
             status, headers, body = self._rest(seen, api)
         except Refuse as e:
@@ -990,7 +1019,8 @@ class Github:
         try:
             head, claims = (json.loads(unb64url(p)) for p in part[:2])
             signature = unb64url(part[2])
-            a = self.apps.get(int(claims["iss"]))
+            a = next((a for a in self.apps.values() if str(
+                claims["iss"]) in (str(a.id), a.client_id)), None)
             iat, exp = claims["iat"], claims["exp"]
         except (ValueError, KeyError, TypeError, binascii.Error) as e:
             raise bad from e
@@ -1020,7 +1050,6 @@ class Github:
         full = name if seen.host == "github.com" else seen.host + "/" + name
         push = "git-receive-pack" in (what, seen.query.partition("=")[2])
         try:
-            self.local.secret = seen.secret
             self._rules(seen)
             r, now = self._repo(full)
             self._may_git(seen, r, push)
@@ -1153,6 +1182,7 @@ class Github:
             if not data:
                 break
             s.sendall(b"%x\r\n" % len(data) + data + b"\r\n")
+            time.sleep(self.pace)
         s.sendall(b"0\r\n\r\n")
         seen.status = status
         return True
