@@ -242,12 +242,14 @@ static const struct sbx_privs_call calls_front[] = {
 	{ NULL }
 };
 
-/* Source: curl's own calls on a socket that was passed in. */
+/* Source: libcurl's own calls on a socket that was passed in; no connect, which
+ * the courier answers itself. */
 static const struct sbx_privs_call calls_courier[] = {
-	{ "getpeername", NULL },
-	{ "getsockname", NULL },
-	{ "getsockopt", NULL },
-	{ "setsockopt", NULL },
+	{ "getpeername", "libcurl notes whom it speaks to" },
+	{ "getsockname", "libcurl notes its own address" },
+	{ "getsockopt", "errors of the dialled socket" },
+	{ "pread64", "the body of a request, a sealed memfd" },
+	{ "setsockopt", "TCP_NODELAY of the dialled socket" },
 	{ NULL }
 };
 
