@@ -29,6 +29,8 @@ static const char *const programs[SBX_PROC_MAX] = {
 	[SBX_PROC_FRONT] = "sbxd-front",
 	[SBX_PROC_COPYIN] = "sbxd-copyin",
 	[SBX_PROC_JUDGE] = "sbxd-judge",
+	[SBX_PROC_COURIER] = "sbx-broker-courier",
+	[SBX_PROC_COMMAND] = "sbx-broker-command",
 };
 
 static struct starter_child *
@@ -97,6 +99,14 @@ child_kill_all(struct starter *s)
 		child_kill(s, s->children[i].proc, s->children[i].instance);
 }
 
+/* For one piece of work each, beside others of their kind. */
+static bool
+is_one_of_many(uint32_t proc)
+{
+	return (proc == SBX_PROC_COPYIN || proc == SBX_PROC_JUDGE ||
+	    proc == SBX_PROC_COURIER || proc == SBX_PROC_COMMAND);
+}
+
 /* Two engines would share a scratch directory: never two of a daemon. */
 static int
 replace_older(struct starter *s, uint32_t proc)
@@ -105,7 +115,7 @@ replace_older(struct starter *s, uint32_t proc)
 	struct starter_child *c;
 	size_t i;
 
-	if (proc == SBX_PROC_COPYIN || proc == SBX_PROC_JUDGE)
+	if (is_one_of_many(proc))
 		return (0);
 	for (;;) {
 		for (i = 0, c = NULL; i < s->nchildren && c == NULL; i++)

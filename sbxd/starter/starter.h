@@ -6,7 +6,8 @@
 
 #include <sys/types.h>
 
-#define STARTER_CHILDREN 64	/* eight daemons, the rest copies */
+#define STARTER_CHILDREN 128	/* eight daemons, copies, looks for an image,
+				 * judges, couriers */
 #define STARTER_EXEC_MS 5000	/* from fork to exec, on a loaded machine */
 #define STARTER_REPLACE_MS 2000	/* from SIGKILL to the end of the old one */
 #define STARTER_DRAIN_MS 700	/* for the children, once the monitor ended */

@@ -281,7 +281,7 @@ static void
 test_refused(struct run *r)
 {
 	static const uint32_t no[] = { SBX_PROC_MONITOR, SBX_PROC_STARTER,
-		SBX_PROC_WORKER, SBX_PROC_INIT, SBX_PROC_COURIER,
+		SBX_PROC_WORKER, SBX_PROC_INIT, SBX_PROC_IMAGE,
 		SBX_PROC_ENGINE_DOCKER, SBX_PROC_CLI, SBX_PROC_MAX, 255 };
 	struct sbx_start m = { .proc = SBX_PROC_FRONT, .instance = 1 };
 	int status, p[2];
