@@ -59,6 +59,9 @@ struct upstream {
 	struct host host;
 	uint16_t port;
 	unsigned answers;	/* on this connection */
+	uint32_t exchange;	/* of the PROXY_EXCHANGE; 0: without courier */
+	uint64_t told_by_ns;	/* its stream ended: why may be said until
+				 * then; 0: it has not */
 };
 
 /* A request, from its head to the end of its answer. */
@@ -69,6 +72,7 @@ struct request {
 	enum gate_class class;	/* of a host that is judged by gate.h */
 	char repo[160];		/* "owner/name" */
 	char grant[17];		/* that it rests on, or "" */
+	bool courier;		/* and which says so */
 	bool probe;		/* git asks whether a push would be heard */
 	bool retried;
 	bool begun;		/* bytes went upstream */
@@ -84,6 +88,7 @@ struct request {
 
 struct http {
 	struct conn c;		/* the first member */
+	LIST_ENTRY(http) exchange;	/* while up.exchange is not 0 */
 	enum http_state state;
 	struct side down;
 	struct upstream up;
@@ -137,7 +142,8 @@ void http_continue(struct http *h);
 enum step step_head(struct http *h);
 enum step step_push(struct http *h);
 enum step step_report(struct http *h);
-/* Is what it rests on still there?  A push uses it up.  False: refuse. */
+/* Is what it rests on still there?  A push uses it up, and so does what a
+ * courier reads.  False: refuse. */
 bool request_use(struct http *h);
 /* Bytes that may still go to a host whose requests are not looked into, and
  * that so many went. */
@@ -156,6 +162,16 @@ enum step upstream_go(struct http *h);
 void upstream_close(struct http *h);
 /* The head of the request, and what was held back of its body. */
 enum step upstream_send(struct http *h);
+
+/* --- courier.c -------------------------------------------------------------------- */
+
+/* fd (consumed) was dialled for a request that rests on a grant with a
+ * credential: on to the monitor with it.  Our end of the stream that is
+ * upstream now, or -1. */
+int courier_start(struct http *h, int fd);
+void courier_end(struct http *h);
+/* Its stream has ended before an answer.  True: why may be said yet. */
+bool courier_may_say(struct http *h);
 
 /* --- relay.c ---------------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 /* What the proxy does on the monitor's word. */
 
 #include "sbx-proxy/ca.h"
+#include "sbx-proxy/courier.h"
 #include "sbx-proxy/dial.h"
 #include "sbx-proxy/grant.h"
 #include "sbx-proxy/proxy.h"
@@ -117,6 +118,7 @@ load_policy(struct proxy *x, const struct sbx_in *in, struct policy *ret_old,
 		policy_clear(&policy);
 		return (r);
 	}
+	policy.locked = q->locked != 0;
 	*ret_old = x->policy;
 	x->policy = policy;
 	roots_free(x->roots);
@@ -172,6 +174,20 @@ on_grant_revoke(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+static int
+on_proxy_dial(struct sbx_peer *p, struct sbx_in *in)
+{
+	courier_dial(sbx_peer_ctx(p), in->hdr.id, &in->m.proxy_dial);
+	return (0);
+}
+
+static int
+on_proxy_no_exchange(struct sbx_peer *p, struct sbx_in *in)
+{
+	courier_none(sbx_peer_ctx(p), in->hdr.id, &in->m.proxy_no_exchange);
+	return (0);
+}
+
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_PING] = { SBX_ST_ANY, 0, on_ping },
 	[SBX_MSG_SHUTDOWN] = { SBX_ST_ANY, SBX_D_ONCE, on_shutdown },
@@ -180,6 +196,8 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_PROXY_OPEN] = { SBX_ST_ANY, 0, on_proxy_open },
 	[SBX_MSG_GRANT_OPEN] = { SBX_ST_ANY, 0, on_grant_open },
 	[SBX_MSG_GRANT_REVOKE] = { SBX_ST_ANY, 0, on_grant_revoke },
+	[SBX_MSG_PROXY_DIAL] = { SBX_ST_ANY, 0, on_proxy_dial },
+	[SBX_MSG_PROXY_NO_EXCHANGE] = { SBX_ST_ANY, 0, on_proxy_no_exchange },
 	[SBX_MSG_PROXY_CLOSE] = { SBX_ST_ANY, 0, on_proxy_close },
 };
 const struct sbx_dispatch_table proxy_from_monitor = {

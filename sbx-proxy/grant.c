@@ -166,6 +166,7 @@ fill(struct grant *g, const struct sbx_grant_open *q)
 	g->uses = q->uses;
 	g->by_ns = sbx_mono_ns() + (uint64_t)q->lifetime_ms * 1000000;
 	g->push.force = q->force != 0;
+	g->credential = q->credential != 0;
 	if (sbx_strlcpy(g->id, q->grant, sizeof(g->id)) < 0 ||
 	    sbx_strlcpy(g->repo, q->repo, sizeof(g->repo)) < 0 ||
 	    sbx_strlcpy(g->push.ref, q->ref, sizeof(g->push.ref)) < 0 ||

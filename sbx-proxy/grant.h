@@ -22,6 +22,7 @@ struct grant {
 	struct host host;
 	char repo[141];
 	struct push_grant push;
+	bool credential;		/* through a courier */
 	uint32_t uses;			/* left */
 	uint64_t by_ns;			/* monotonic */
 	struct event *timer;		/* owned; of its end */

@@ -301,6 +301,9 @@ deadline(struct http *h)
 	case ST_UPTLS:
 		return (late(h, 504, "the host did not answer in time"));
 	case ST_RELAY:
+		/* nobody said why its courier went */
+		if (h->up.told_by_ns != 0)
+			return (STEP_AGAIN);
 		return (late(h, 504, "no byte came or went for too long"));
 	case ST_DRAIN:
 	case ST_MAX:
@@ -334,8 +337,9 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 	note_unsent(h);
 	quiet_s = (sbx_mono_ns() - h->moved_ns) / 1000000000u;
 	/* what moves is not late */
-	if ((h->state == ST_RELAY || h->state == ST_REPORT ||
-	    (h->state == ST_DRAIN && !h->shut)) && quiet_s < HTTP_IDLE_S) {
+	if (h->up.told_by_ns == 0 && (h->state == ST_RELAY ||
+	    h->state == ST_REPORT || (h->state == ST_DRAIN && !h->shut)) &&
+	    quiet_s < HTTP_IDLE_S) {
 		http_hurry(h, HTTP_IDLE_S - (unsigned)quiet_s);
 		return;
 	}

@@ -19,6 +19,7 @@ sbx_proxy_SOURCES = sbx-proxy/main.c sbx-proxy/proxy.h sbx-proxy/listener.c \
 	sbx-proxy/budget.c sbx-proxy/budget.h \
 	sbx-proxy/exchange.h sbx-proxy/relay.c sbx-proxy/request.c \
 	sbx-proxy/strip.c sbx-proxy/strip.h sbx-proxy/upstream.c \
+	sbx-proxy/courier.c sbx-proxy/courier.h \
 	sbx-proxy/dial.c sbx-proxy/dial.h \
 	sbx-proxy/dns.c sbx-proxy/dns.h \
 	sbx-proxy/resolver.c sbx-proxy/resolver.h \

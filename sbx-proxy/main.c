@@ -11,7 +11,7 @@
  *
  * Calls beyond those of a caged loop: socket of IP families, connect, bind,
  * listen, accept4, getsockname, getpeername, setsockopt, splice, pipe2,
- * setitimer, memfd_create.
+ * setitimer, memfd_create, socketpair of AF_UNIX.
  */
 
 #include "common/base/log.h"
@@ -21,6 +21,7 @@
 #include "common/proto/loop.h"
 #include "config.h"
 #include "sbx-proxy/ca.h"
+#include "sbx-proxy/courier.h"
 #include "sbx-proxy/dial.h"
 #include "sbx-proxy/proxy.h"
 #include "sbx-proxy/tunnel.h"
@@ -131,6 +132,8 @@ prepare(struct proxy *x, int fd, bool trap, struct sbx_err *err)
 	if ((x->base = sbx_loop_new()) == NULL)
 		return (sbx_err_set(err, SBX_E_SYS, "no event loop"));
 	LIST_INIT(&x->listeners);
+	LIST_INIT(&x->exchanges);
+	LIST_INIT(&x->orders);
 	listener_init(x);
 	accept_init();
 	r = prepare_libraries(err);
@@ -150,6 +153,7 @@ finish(struct proxy *x)
 {
 	sbx_log_to(NULL, NULL);
 	listener_close_all(x);
+	courier_dials_end(x);
 	dial_resolver(x, "");
 	tunnel_pipes_free(x);
 	if (x->journald != NULL)

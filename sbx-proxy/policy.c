@@ -293,8 +293,14 @@ policy_decide(const struct policy *p, enum policy_scheme scheme,
 		if (v->rule == NULL && port_fits(r, scheme, port))
 			v->rule = r;
 	}
-	v->allowed = v->rule != NULL;
-	if (!v->allowed)
+	v->allowed = v->rule != NULL && !p->locked;
+	if (p->locked) {
+		v->code = "locked";
+		(void)snprintf(v->reason, sizeof(v->reason), "the suite is "
+		    "locked down");
+		(void)snprintf(v->mend, sizeof(v->mend), "An operator lifts it "
+		    "with `sbx lockdown off`");
+	} else if (!v->allowed)
 		refuse(v, known ? "port_not_allowed" : "host_not_allowed",
 		    scheme, host, port);
 }

@@ -51,6 +51,7 @@ struct policy {
 	struct policy_pin *pins;	/* owned */
 	size_t npins;
 	uint64_t out_bytes;	/* that a sandbox may send to a tunnelled host */
+	bool locked;		/* nothing is allowed to anybody */
 };
 
 /* What is built in. */

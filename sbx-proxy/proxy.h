@@ -17,6 +17,8 @@ struct conn;
 struct denials;
 struct event;
 struct grant;
+struct http;
+struct order;
 struct resolver;
 struct roots;
 
@@ -67,6 +69,9 @@ struct proxy {
 	int pipes[SBX_PROXY_PIPES][2];	/* owned; empty ones, for the next */
 	unsigned npipes;
 	unsigned ngrants;
+	LIST_HEAD(, http) exchanges;	/* that couriers have or are to get */
+	LIST_HEAD(, order) orders;	/* owned; PROXY_DIAL under way */
+	unsigned norders;
 	uint64_t lost_records;		/* since the journal took one */
 	int exit_code;		/* of main(): 0, or 3 on a violation */
 };

@@ -46,7 +46,7 @@ layer_name(enum layer layer)
 {
 	static const char *const names[LAYER_MAX] = { "parse", "limit",
 		"policy", "dns", "address", "dial", "sni", "tls", "host",
-		"gate", "grant", "push", "budget" };
+		"gate", "grant", "push", "budget", "courier" };
 
 	return (layer < LAYER_MAX ? names[layer] : "");
 }
@@ -288,6 +288,8 @@ record_passed(const struct record_passed *r)
 	add(&f, "in", "%" PRIu64, r->in);
 	add(&f, "ms", "%" PRIu64, r->ms);
 	add(&f, "grant", "%s", r->grant);
+	if (r->courier)
+		add(&f, "via", "courier");
 	add(&f, "end", "%s", r->end);
 	add_number(&f, "more", d->more);
 	d->more = 0;

@@ -19,7 +19,7 @@
 enum layer {
 	LAYER_PARSE, LAYER_LIMIT, LAYER_POLICY, LAYER_DNS, LAYER_ADDRESS,
 	LAYER_DIAL, LAYER_SNI, LAYER_TLS, LAYER_HOST, LAYER_GATE, LAYER_GRANT,
-	LAYER_PUSH, LAYER_BUDGET, LAYER_MAX
+	LAYER_PUSH, LAYER_BUDGET, LAYER_COURIER, LAYER_MAX
 };
 const char *layer_name(enum layer layer);
 
@@ -35,6 +35,7 @@ struct record_passed {
 	const char *what;	/* "tunnel", "git read", "registry" ... */
 	const char *method, *path;	/* "" for a tunnel; no query */
 	const char *grant;	/* its id, or "" */
+	bool courier;		/* by one, with a credential */
 	unsigned status;	/* of the answer, 0: none */
 	uint64_t out, in, ms;
 	const char *end;	/* why, "" when it went well */

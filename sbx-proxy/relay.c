@@ -81,6 +81,8 @@ lost(struct http *h)
 {
 	struct request *q = &h->req;
 
+	if (courier_may_say(h))
+		return (STEP_WAIT);
 	if (h->up.answers == 0 || q->retried || q->out.kind != BODY_NONE ||
 	    q->interim > 0 || evbuffer_get_length(side_in(&h->up.side)) > 0 ||
 	    !(sbx_text_is(q->head.method, "GET") ||
@@ -172,7 +174,7 @@ finish(struct http *h)
 {
 	struct side *s = &h->up.side;
 	bool keep = h->req.out.done && !h->req.last && !s->ended && !s->deaf &&
-	    evbuffer_get_length(side_in(s)) == 0;
+	    h->up.exchange == 0 && evbuffer_get_length(side_in(s)) == 0;
 	bool close = h->req.close || !h->req.out.done;
 
 	request_over(h, "");

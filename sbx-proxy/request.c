@@ -51,7 +51,7 @@ tell_passed(const struct http *h, const char *end)
 	copy_text(path, sizeof(path), q->head.path);
 	record_passed(&(struct record_passed){
 	    .c = &h->c, .what = q->what, .method = method, .path = path,
-	    .grant = q->grant, .status = q->status, .out = q->out.bytes,
+	    .grant = q->grant, .courier = q->courier, .status = q->status, .out = q->out.bytes,
 	    .in = q->in.bytes, .end = end,
 	    .ms = (sbx_mono_ns() - q->began_ns) / 1000000u });
 }
@@ -186,8 +186,11 @@ go_registry(struct http *h)
 static struct grant *
 next_grant(const struct http *h, const struct grant *after)
 {
-	return (grant_find(h->c.l, h->req.class == GATE_GIT_WRITE ?
-	    SBX_GRANT_PUSH : SBX_GRANT_API, &h->c.host, h->req.repo, after));
+	enum sbx_grant_op op = h->req.class == GATE_GIT_WRITE ?
+	    SBX_GRANT_PUSH : h->req.class == GATE_GIT_READ ? SBX_GRANT_FETCH :
+	    SBX_GRANT_API;
+
+	return (grant_find(h->c.l, op, &h->c.host, h->req.repo, after));
 }
 
 static enum step
@@ -206,6 +209,7 @@ static void
 take_grant(struct http *h, const struct grant *g)
 {
 	(void)sbx_strlcpy(h->req.grant, g->id, sizeof(h->req.grant));
+	h->req.courier = g->credential;
 }
 
 bool
@@ -222,7 +226,7 @@ request_use(struct http *h)
 	if (g == NULL)
 		return (false);
 	/* asking for the refs, or whether it would be heard, is no push */
-	if (!q->probe && !is_read(h))
+	if (q->class == GATE_GIT_READ || (!q->probe && !is_read(h)))
 		grant_use(g);
 	return (true);
 }
@@ -286,6 +290,17 @@ go_write(struct http *h)
 	return (upstream_go(h));
 }
 
+/* Anybody may read; with a grant it is done with a credential. */
+static enum step
+go_read(struct http *h)
+{
+	struct grant *g = next_grant(h, NULL);
+
+	if (g != NULL)
+		take_grant(h, g);
+	return (upstream_go(h));
+}
+
 static enum step
 go_gate(struct http *h)
 {
@@ -304,6 +319,7 @@ go_gate(struct http *h)
 		    "a request that reads has no body", ""));
 	switch (g.class) {
 	case GATE_GIT_READ:
+		return (go_read(h));
 	case GATE_API_READ:
 	case GATE_ASSET:
 		return (upstream_go(h));

@@ -19,6 +19,7 @@ upstream_close(struct http *h)
 {
 	dial_cancel(h->up.dial);
 	h->up.dial = NULL;
+	courier_end(h);
 	side_close(&h->up.side);
 	h->up.answers = 0;
 }
@@ -176,6 +177,24 @@ dial_failed(struct http *h, const char *code, const char *why)
 	return (http_refuse(h, &r));
 }
 
+/* A courier speaks for the host from here on; it takes one request. */
+static enum step
+to_courier(struct http *h, int fd)
+{
+	static const struct refusal none = { LAYER_COURIER, 502, "no_courier",
+		"the request cannot be handed to a courier", "" };
+	struct bufferevent *bev;
+
+	if ((fd = courier_start(h, fd)) < 0)
+		return (http_refuse(h, &none));
+	bev = bufferevent_socket_new(h->c.l->x->base, fd,
+	    BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
+	if (bev == NULL || !side_open(&h->up.side, bev, NULL, on_bytes,
+	    on_bytes, on_event, h))
+		sbx_fatal("no memory for a connection");
+	return (upstream_send(h));
+}
+
 static enum step
 dialled(struct http *h, int fd)
 {
@@ -186,6 +205,8 @@ dialled(struct http *h, int fd)
 	struct bufferevent *bev;
 	SSL *ssl = NULL;
 
+	if (h->req.courier)
+		return (to_courier(h, fd));
 	if (h->up.scheme == POLICY_HTTPS && (ssl = host_tls(h)) == NULL) {
 		(void)close(fd);
 		return (http_refuse(h, &no_tls));
@@ -216,8 +237,10 @@ is_ready(const struct http *h)
 	const struct upstream *u = &h->up;
 	const struct side *s = &u->side;
 
-	return (s->bev != NULL && !s->ended && !s->failed && !s->deaf &&
-	    evbuffer_get_length(side_in(s)) == 0 &&
+	/* with a credential nothing goes where others were, and the other way
+	 * round */
+	return (!h->req.courier && u->exchange == 0 && s->bev != NULL &&
+	    !s->ended && !s->failed && !s->deaf && evbuffer_get_length(side_in(s)) == 0 &&
 	    u->scheme == h->c.scheme && u->port == h->c.port &&
 	    u->host.kind == h->c.host.kind &&
 	    strcmp(u->host.text, h->c.host.text) == 0);

@@ -195,6 +195,7 @@ static const struct sbx_privs_call calls_proxy[] = {
 	{ "setitimer", "ends an accept4 that a sandbox made block" },
 	{ "setsockopt", NULL },
 	{ "socket", NULL, SBX_RULE_FAMILY },
+	{ "socketpair", "a stream for a courier", SBX_RULE_UNIX },
 	{ "splice", "tunnelled bytes" },
 	{ NULL }
 };

@@ -384,7 +384,7 @@ const struct attempt attempts[] = {
 	{ "socket AF_ALG", sock_alg, ALL_FAIL, NULL, { EAFNOSUPPORT } },
 	{ "socket AF_BLUETOOTH", sock_bluetooth, ALL_FAIL, NULL,
 	    { EAFNOSUPPORT } },
-	{ "socketpair AF_UNIX", pair_unix, "AAAKKKKKKKKAKKKAKA", NULL },
+	{ "socketpair AF_UNIX", pair_unix, "AAAKKKAKKKKAKKKAKA", NULL },
 	{ "namespace of a socket", sock_netns, "K--KKKKKKKK-KKK-K-", NULL },
 	{ "owner of a descriptor", fd_owner, "K--KKKKKKKK-KKK-K-", NULL },
 	{ "connect TCP", tcp_connect, "KAAKKKAKKKKAKKEAKA", NULL, { EACCES },

@@ -127,7 +127,8 @@ check_PROGRAMS += test_exchange
 TESTS += test_exchange
 test_exchange_SOURCES = tests/unit/test_exchange.c tests/tap.h \
 	sbx-proxy/body.c sbx-proxy/body.h sbx-proxy/budget.c \
-	sbx-proxy/budget.h sbx-proxy/client.c \
+	sbx-proxy/budget.h sbx-proxy/client.c sbx-proxy/courier.c \
+	sbx-proxy/courier.h \
 	sbx-proxy/exchange.h sbx-proxy/http.c sbx-proxy/relay.c \
 	sbx-proxy/request.c sbx-proxy/strip.c sbx-proxy/strip.h \
 	sbx-proxy/upstream.c

@@ -121,7 +121,7 @@ record_denied(struct listener *at, enum layer layer, const char *code,
 {
 	static const char *const names[LAYER_MAX] = { "parse", "limit",
 		"policy", "dns", "address", "dial", "sni", "tls", "host",
-		"gate", "grant", "push", "budget" };
+		"gate", "grant", "push", "budget", "courier" };
 
 	(void)at;
 	(void)why;
