@@ -102,6 +102,17 @@
 #define SBX_PROXY_PIPES 16	/* kept for the next */
 #define SBX_PROXY_BUDGETS 32	/* tunnelled hosts counted for one sandbox */
 #define SBX_MAX_GRANTS 64	/* open at once, all sandboxes */
+#define SBX_MAX_GRANTS_WORKERS 48 /* of them, that calls asked for, */
+#define SBX_MAX_GRANTS_PRINCIPAL 32 /* and one principal's */
+#define SBX_MAX_COURIERS 40	/* alive at once, with runs of the operator's
+				 * command */
+#define SBX_MAX_EXCHANGES 32	/* under way with a credential, all grants */
+#define SBX_MAX_EXCHANGES_GRANT 8
+#define SBX_MAX_BROKER_DIALS 8
+#define SBX_MAX_SOURCES 64	/* of credentials */
+#define SBX_SOURCES_BYTES 16384u
+#define SBX_MAX_API 8		/* requests of REST under way, */
+#define SBX_MAX_API_PRINCIPAL 4
 #define SBX_PROXY_CLOSED 64	/* ids of ended sandboxes it remembers */
 /* A file's change time lags behind the clock by up to a tick (10 ms at most).
  * A copy is told to be over so long after its last byte, and what changes

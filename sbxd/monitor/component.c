@@ -107,19 +107,6 @@ start_journald(struct component *c)
 }
 
 static int
-start_broker(struct component *c)
-{
-	int fd, r = sbx_memfd_sealed("sources", "", 0, &fd);
-
-	if (r == 0) {
-		r = sbx_send_broker_start(c->peer, 0,
-		    &(struct sbx_broker_start){ 0 }, &fd);
-		sbx_close(&fd);
-	}
-	return (r);
-}
-
-static int
 start_proxy(struct component *c)
 {
 	int r = sbx_send_proxy_start(c->peer, 0,
@@ -150,7 +137,7 @@ static const struct {
 	[SBX_PROC_ENGINE] = { &monitor_from_engine, start_engine },
 	[SBX_PROC_RECORDER] = { &monitor_from_recorder, start_recorder },
 	[SBX_PROC_JOURNALD] = { &monitor_from_journald, start_journald },
-	[SBX_PROC_BROKER] = { &monitor_from_broker, start_broker },
+	[SBX_PROC_BROKER] = { &monitor_from_broker, broker_start },
 	[SBX_PROC_PROXY] = { &monitor_from_proxy, start_proxy },
 	[SBX_PROC_ZYGOTE] = { &monitor_from_zygote, NULL },
 	[SBX_PROC_FRONT] = { &monitor_from_front, start_front },
@@ -254,6 +241,8 @@ component_is_up(struct component *c)
 		run_recorder_back(m);
 	else if (c->proc == SBX_PROC_ZYGOTE)
 		worker_fill(m);
+	else if (c->proc == SBX_PROC_BROKER)
+		broker_is_up(m);
 	else if (c->proc == SBX_PROC_FRONT && m->serving)
 		front_open(c);
 	else if (c->proc == SBX_PROC_JOURNALD)
@@ -326,6 +315,10 @@ component_lost(struct component *c)
 		ask_fail_all(m, SBX_PROC_JOURNALD, m->journal_reason);
 	} else if (c->proc == SBX_PROC_ZYGOTE)
 		worker_all_gone(m);
+	else if (c->proc == SBX_PROC_BROKER)
+		broker_lost(m);
+	else if (c->proc == SBX_PROC_PROXY)
+		broker_proxy_lost(m);
 	else if (c->proc == SBX_PROC_FRONT)
 		for (i = 0; i < SBX_NELEM(m->sessions); i++)
 			if (m->sessions[i].used)
@@ -397,7 +390,9 @@ component_dead(struct component *c)
 		    "sandboxes");
 		return;
 	}
-	if ((n = deaths_in_a_minute(c)) >= SBX_RESTARTS_PER_MIN) {
+	n = c->renewed ? 1 : deaths_in_a_minute(c);
+	c->renewed = false;
+	if (n >= SBX_RESTARTS_PER_MIN) {
 		component_down(c);
 		return;
 	}
@@ -467,6 +462,15 @@ component_fail(struct component *c, const char *reason)
 	(void)snprintf(c->reason, sizeof(c->reason), "%s", reason);
 	if (c->peer != NULL)
 		sbx_peer_end_later(c->peer, SBX_E_CLOSED);
+}
+
+void
+component_renew(struct component *c, const char *reason)
+{
+	if (c->state != COMP_STARTING && c->state != COMP_READY)
+		return;
+	c->renewed = true;
+	component_fail(c, reason);
 }
 
 /* Starts that take too long, and ends of which only half came. */

@@ -132,10 +132,20 @@ ctl_of_run(struct monitor *m, const char *run)
 	return (NULL);
 }
 
+struct ctl *
+ctl_of_back(struct monitor *m, uint32_t id)
+{
+	for (size_t i = 0; i < SBX_NELEM(m->ctls); i++)
+		if (m->ctls[i].used && id != 0 && m->ctls[i].back_id == id)
+			return (&m->ctls[i]);
+	return (NULL);
+}
+
 void
 ctl_over(struct ctl *c)
 {
 	sbx_peer_set_state(c->peer, CTL_OVER);
+	c->back_id = 0;
 	c->by_ns = sbx_mono_ns() + FIRST_NS;
 	tick_arm(c->m);
 }
@@ -175,6 +185,8 @@ ctl_tick(struct monitor *m, uint64_t now_ns)
 		if (now_ns < c->by_ns)
 			continue;
 		if (sbx_peer_state(c->peer) == CTL_ASKED) {
+			if (lockdown_late(c))
+				continue;
 			shell_gone(c);
 			grant_ctl_gone(c);
 			ctl_refuse(c, "timeout", "", "the suite did not do it "

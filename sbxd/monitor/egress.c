@@ -29,8 +29,9 @@ egress_check(const struct sbx_conf *c, struct sbx_err *err)
 
 	if ((r = policy_conf(&policy, c, err)) != 0)
 		return (r);
+	r = repos_check(c, &policy, err);
 	policy_clear(&policy);
-	return (0);
+	return (r);
 }
 
 /* A file, which a directory or a pipe is not; -1 with errno. */
@@ -103,7 +104,7 @@ egress_policy(struct monitor *m)
 	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	struct sbx_err err;
 	struct sbx_proxy_policy msg = {
-		.any_host = m->conf.allow_any_host,
+		.any_host = m->conf.allow_any_host, .locked = m->locked,
 		/* to the proxy 0 is what it says */
 		.out_bytes = m->conf.tunnel_out_bytes != 0 ?
 		    m->conf.tunnel_out_bytes : UINT64_MAX };
@@ -128,6 +129,8 @@ take_settings(struct sbx_conf *to, const struct sbx_conf *from)
 	to->resolve = from->resolve;
 	to->allow_any_host = from->allow_any_host;
 	to->tunnel_out_bytes = from->tunnel_out_bytes;
+	to->allowed_repo = from->allowed_repo;
+	to->allow_read = from->allow_read;
 }
 
 /* A mistake changes nothing: what was allowed before is what was meant then. */
@@ -136,7 +139,7 @@ egress_reload(struct monitor *m)
 {
 	struct sbx_conf *c = sbx_xcalloc(1, sizeof(*c));
 	struct sbx_err err = { 0 };
-	char entries[24];
+	char entries[24], repos[24];
 	int r;
 
 	if ((r = options_reread(m, c, &err)) == 0)
@@ -144,15 +147,22 @@ egress_reload(struct monitor *m)
 	if (r != 0)
 		log_err("SIGHUP: %s; the settings stay as they were", err.msg);
 	else {
+		if (!repos_same_sources(&m->conf, c))
+			log_warn("SIGHUP: other sources of credentials count "
+			    "when the suite starts again");
 		take_settings(&m->conf, c);
+		grant_relisted(m);
 		(void)egress_policy(m);	/* a new proxy gets it at its start */
 		(void)snprintf(entries, sizeof(entries), "%u",
 		    c->allow_host.count + c->intercept_host.count +
 		    c->grant_host.count);
+		(void)snprintf(repos, sizeof(repos), "%u",
+		    c->allowed_repo.count + c->allow_read.count);
 		journal_add(m, &(struct record){ .op = "egress_policy" },
-		    "hosts", entries, "any_host", c->allow_any_host ? "1" :
-		    "0", NULL);
-		log_notice("SIGHUP: the hosts of egress were read again");
+		    "hosts", entries, "repositories", repos, "any_host",
+		    c->allow_any_host ? "1" : "0", NULL);
+		log_notice("SIGHUP: the hosts of egress and the repositories "
+		    "were read again");
 	}
 	free(c);
 }

@@ -33,6 +33,27 @@ on_ctl_grant(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: there is nothing of a credential in it. */
+static int
+on_ctl_broker(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct ctl *c = sbx_peer_ctx(p);
+
+	c->id = in->hdr.id;
+	broker_status_ask(c);
+	return (0);
+}
+
+static int
+on_ctl_lockdown(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct ctl *c = sbx_peer_ctx(p);
+
+	c->id = in->hdr.id;
+	lockdown_ask(c, in->m.ctl_lockdown.on != 0);
+	return (0);
+}
+
 /* It saw the end itself, so its going is no hang-up. */
 static int
 on_shell_done(struct sbx_peer *p, struct sbx_in *in)
@@ -48,6 +69,9 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_SHELL_START] = { SBX_ST(CTL_NEW), SBX_D_ONCE,
 	    on_shell_start },
 	[SBX_MSG_CTL_GRANT] = { SBX_ST(CTL_NEW), SBX_D_ONCE, on_ctl_grant },
+	[SBX_MSG_CTL_BROKER] = { SBX_ST(CTL_NEW), SBX_D_ONCE, on_ctl_broker },
+	[SBX_MSG_CTL_LOCKDOWN] = { SBX_ST(CTL_NEW), SBX_D_ONCE,
+	    on_ctl_lockdown },
 	[SBX_MSG_SHELL_DONE] = { SBX_ST(CTL_OVER), SBX_D_ONCE,
 	    on_shell_done },
 };

@@ -44,7 +44,10 @@ on_exited(struct sbx_peer *p, struct sbx_in *in)
 	if (q->proc == SBX_PROC_COPYIN) {
 		copy_exited(m, q->instance, q->status);
 		detect_exited(m, q->instance);
-	} else if (q->proc < SBX_PROC_MAX && m->comps[q->proc].m != NULL)
+	} else if (q->proc == SBX_PROC_COURIER ||
+	    q->proc == SBX_PROC_COMMAND)
+		broker_child_exited(m, q->proc, q->instance);
+	else if (q->proc < SBX_PROC_MAX && m->comps[q->proc].m != NULL)
 		component_exited(&m->comps[q->proc], q->instance, q->status);
 	if (m->stopping)
 		shutdown_step(m);

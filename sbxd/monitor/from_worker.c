@@ -121,7 +121,12 @@ on_sb_create(struct sbx_peer *p, struct sbx_in *in)
 	struct worker *w = sbx_peer_ctx(p);
 
 	ask_begin(w, in, ASK_S);
-	if (rate_ok(w))
+	if (!rate_ok(w))
+		return (0);
+	if (w->m->locked && in->m.sb_create.want_network)
+		ask_refuse(w, "locked", LOCKED_NEXT, "a sandbox cannot get a "
+		    "way out: " LOCKED_WHY);
+	else
 		detect_create(w->m, w, &in->m.sb_create);
 	return (0);
 }
@@ -396,6 +401,41 @@ on_deps_make(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: into own sandboxes, as sbx.conf lists them. */
+static int
+on_repo_open(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	if (rate_ok(w))
+		repo_open(w->m, w, &in->m.repo_open);
+	return (0);
+}
+
+/* Safe: what its own call opened. */
+static int
+on_repo_close(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	grant_close(w->m, w, in->m.repo_close.grant);
+	return (0);
+}
+
+/* Safe: requests of one table, judged and counted there. */
+static int
+on_api_ask(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	if (rate_ok(w))
+		api_ask(w->m, w, &in->m.api_ask, in->fds);
+	return (0);
+}
+
 #define BUSY SBX_ST(ST_BUSY)
 
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
@@ -427,6 +467,9 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_SNAP_LIST] = { BUSY, 0, on_snap_list },
 	[SBX_MSG_SNAP_REMOVE] = { BUSY, 0, on_snap_remove },
 	[SBX_MSG_DEPS_MAKE] = { BUSY, 0, on_deps_make },
+	[SBX_MSG_REPO_OPEN] = { BUSY, 0, on_repo_open },
+	[SBX_MSG_REPO_CLOSE] = { BUSY, 0, on_repo_close },
+	[SBX_MSG_API_ASK] = { BUSY, 0, on_api_ask },
 };
 const struct sbx_dispatch_table monitor_from_worker = {
 	SBX_PROC_MONITOR, SBX_PROC_WORKER, rows };

@@ -5,16 +5,22 @@
 #include <string.h>
 
 /*
- * Grants: the record first, then the proxy.  What one is for is said whole, so
- * that the proxy can hold an exchange to it without asking anybody.
+ * Grants: the record first, then the broker where one goes with a credential,
+ * then the proxy, then whoever waits.  What one is for is said whole to both, so
+ * that each can hold an exchange to it without asking anybody; the end of it at
+ * either is its end at the other.
  */
 
-#define ASK_NS (15 * S_NS)	/* for the record and the proxy's answer */
+#define ASK_NS (15 * S_NS)	/* for the record and the others' answers */
 #define LATE_NS (5 * S_NS)	/* that a proxy may take to say it is over */
 #define LIFE_MAX_MS 3600000u
-#define USES_MAX 100u
+#define USES_MAX 100u		/* of an operator's */
+#define FETCH_USES 1000u	/* requests of one clone with its submodules */
+/* Before a push git asks for the refs and whether it would be heard, and each
+ * may be asked again. */
+#define PUSH_EXCHANGES 4u
 
-static struct grant *
+struct grant *
 grant_find(struct monitor *m, const char *id)
 {
 	for (size_t i = 0; i < SBX_NELEM(m->grants); i++)
@@ -33,6 +39,24 @@ waiting(struct monitor *m, const struct grant *g)
 	return (NULL);
 }
 
+static struct worker *
+waiting_worker(struct monitor *m, const struct grant *g)
+{
+	for (size_t i = 0; i < SBX_NELEM(m->workers); i++)
+		if (m->workers[i].ask.type == SBX_MSG_REPO_OPEN &&
+		    strcmp(m->workers[i].ask.grant, g->id) == 0)
+			return (&m->workers[i]);
+	return (NULL);
+}
+
+static bool
+wanted(struct monitor *m, const struct grant *g)
+{
+	return (waiting(m, g) != NULL || waiting_worker(m, g) != NULL);
+}
+
+/* --- what is told of them --------------------------------------------------- */
+
 /* Of a start record the caller sends its own. */
 static void
 record(struct monitor *m, const struct grant *g, const char *phase,
@@ -49,25 +73,83 @@ revoke(struct monitor *m, const struct grant *g)
 {
 	struct sbx_peer *p = component_peer(m, SBX_PROC_PROXY);
 
-	if (p != NULL)
+	if (p != NULL && g->step >= GRANT_OPENING && g->step < GRANT_SPENT)
 		(void)sbx_send_grant_revoke(p, 0, &(struct sbx_grant_revoke){
 		    .grant = g->id }, NULL);
 }
 
-/* It is over; whoever waits for it gets `why`. */
+/* Nothing is left of it; the broker is told, who may have it. */
+static void
+forget(struct monitor *m, struct grant *g)
+{
+	struct sbx_peer *p = component_peer(m, SBX_PROC_BROKER);
+
+	if (p != NULL && g->credential && g->step >= GRANT_SOURCING)
+		(void)sbx_send_broker_revoke(p, 0, &(struct sbx_broker_revoke){
+		    .grant = g->id }, NULL);
+	memset(g, 0, sizeof(*g));
+}
+
+/* Whoever waits for it gets `why`. */
+static void
+refuse(struct monitor *m, struct grant *g, const char *code, const char *next,
+    const char *why)
+{
+	struct ctl *c = waiting(m, g);
+	struct worker *w = waiting_worker(m, g);
+
+	if (c != NULL) {
+		c->grant[0] = '\0';
+		ctl_refuse(c, code, next, "the grant was not opened: %s",
+		    why);
+	}
+	if (w != NULL) {
+		/* nothing of it is undone with the ask */
+		w->ask.grant[0] = '\0';
+		ask_refuse(w, code, next, "%s/%s cannot be read with a "
+		    "credential: %s", g->host, g->repo, why);
+	}
+}
+
+static void
+end_for(struct monitor *m, struct grant *g, int32_t code, const char *word,
+    const char *next, const char *why)
+{
+	if (g->step < GRANT_SPENT)
+		record(m, g, "end", code, why);
+	refuse(m, g, word, next, why);
+	forget(m, g);
+}
+
+/* It is over, and what is under way with it at the broker, too. */
 static void
 end(struct monitor *m, struct grant *g, int32_t code, const char *why)
 {
-	struct ctl *c = waiting(m, g);
-
-	record(m, g, "end", code, why);
-	if (c != NULL) {
-		c->grant[0] = '\0';
-		ctl_refuse(c, "refused", "", "the grant was not opened: %s",
-		    why);
-	}
-	memset(g, 0, sizeof(*g));
+	end_for(m, g, code, "refused", "", why);
 }
+
+/* It is over by itself: what it let begin may end as it does. */
+static void
+expire(struct monitor *m, struct grant *g, const char *why)
+{
+	if (!g->credential || !exchange_any(m, g->id)) {
+		end(m, g, 0, why);
+		return;
+	}
+	record(m, g, "end", 0, why);
+	g->step = GRANT_SPENT;
+}
+
+void
+grant_idle(struct monitor *m, const char *id)
+{
+	struct grant *g = grant_find(m, id);
+
+	if (g != NULL && g->step == GRANT_SPENT && !exchange_any(m, id))
+		forget(m, g);
+}
+
+/* --- a new one ---------------------------------------------------------------- */
 
 /* The shape is the proxy's to check, who holds exchanges to it. */
 static const char *
@@ -87,9 +169,26 @@ barred(struct monitor *m, const struct sandbox *sb,
 	return (NULL);
 }
 
+/* Calls of workers leave room for operators, and those of one principal for
+ * those of others. */
+static bool
+has_room(const struct monitor *m, const struct principal *who)
+{
+	const struct grant *g;
+	unsigned all = 0, own = 0;
+
+	for (size_t i = 0; i < SBX_NELEM(m->grants); i++) {
+		g = &m->grants[i];
+		all += g->used && g->maker != NULL;
+		own += g->used && g->maker != NULL && g->who == who;
+	}
+	return (all < SBX_MAX_GRANTS_WORKERS &&
+	    own < SBX_MAX_GRANTS_PRINCIPAL);
+}
+
 static struct grant *
-grant_new(struct monitor *m, const struct sandbox *sb,
-    const struct sbx_ctl_grant *q)
+grant_new(struct monitor *m, const struct sandbox *sb, const char *host,
+    const char *repo)
 {
 	struct grant *g = NULL;
 
@@ -98,18 +197,66 @@ grant_new(struct monitor *m, const struct sandbox *sb,
 			g = &m->grants[i];
 	if (g == NULL)
 		return (NULL);
-	*g = (struct grant){ .used = true, .who = sb->who,
-		.op = SBX_GRANT_PUSH, .force = q->force, .uses = q->uses,
-		.lifetime_ms = q->lifetime_ms };
+	*g = (struct grant){ .used = true, .who = sb->who };
 	/* 64 bits: no two are alike */
 	sbx_random_hex(g->id, 8);
 	memcpy(g->container, sb->id, sizeof(g->container));
-	(void)sbx_strlcpy(g->host, q->host, sizeof(g->host));
-	(void)sbx_strlcpy(g->repo, q->repo, sizeof(g->repo));
+	(void)sbx_strlcpy(g->host, host, sizeof(g->host));
+	(void)sbx_strlcpy(g->repo, repo, sizeof(g->repo));
+	return (g);
+}
+
+static struct grant *
+push_new(struct monitor *m, const struct sandbox *sb,
+    const struct sbx_ctl_grant *q)
+{
+	struct grant *g = grant_new(m, sb, q->host, q->repo);
+
+	if (g == NULL)
+		return (NULL);
+	g->op = SBX_GRANT_PUSH;
+	g->force = q->force;
+	g->uses = q->uses;
+	g->lifetime_ms = q->lifetime_ms;
 	(void)sbx_strlcpy(g->ref, q->ref, sizeof(g->ref));
 	(void)sbx_strlcpy(g->old_id, q->old_id, sizeof(g->old_id));
 	(void)sbx_strlcpy(g->new_id, q->new_id, sizeof(g->new_id));
 	return (g);
+}
+
+/* operator: "", or his uid. */
+static bool
+record_start(struct monitor *m, struct grant *g, const char *operator)
+{
+	bool push = g->op == SBX_GRANT_PUSH;
+	char uses[12];
+
+	(void)snprintf(uses, sizeof(uses), "%" PRIu32, g->uses);
+	g->record_id = journal_own(m, &(struct record){ .op = "grant",
+	    .phase = "start", .who = g->who, .container = g->container },
+	    "grant", g->id, "operator", operator, "what", push ? "push" :
+	    "fetch", "host", g->host, "repo", g->repo, "ref", g->ref,
+	    "old_id", g->old_id, "new_id", g->new_id, "force", g->force ?
+	    "1" : "0", "uses", uses, "credential", g->credential ? "1" : "0",
+	    NULL);
+	return (g->record_id != 0);
+}
+
+static void
+ask_push(struct ctl *c, struct grant *g)
+{
+	struct monitor *m = c->m;
+	char uid[12];
+
+	(void)snprintf(uid, sizeof(uid), "%u", c->uid);
+	memcpy(c->grant, g->id, sizeof(c->grant));
+	if (!record_start(m, g, uid)) {
+		end(m, g, 1, "it cannot be recorded");
+		return;
+	}
+	c->by_ns = sbx_mono_ns() + ASK_NS;
+	sbx_peer_set_state(c->peer, CTL_ASKED);
+	tick_arm(m);
 }
 
 void
@@ -119,41 +266,125 @@ grant_ask(struct ctl *c, const struct sbx_ctl_grant *q)
 	struct sandbox *sb = sandbox_find(m, q->container);
 	const char *why = barred(m, sb, q);
 	struct grant *g;
-	char uid[12], uses[12];
 
+	if (m->locked) {
+		ctl_refuse(c, "locked", LOCKED_NEXT, LOCKED_WHY);
+		return;
+	}
 	if (why == NULL)
 		(void)journal_up(m, &why);
 	if (why != NULL) {
 		ctl_refuse(c, "refused", "", "%s", why);
 		return;
 	}
-	if ((g = grant_new(m, sb, q)) == NULL) {
+	if ((g = push_new(m, sb, q)) == NULL) {
 		ctl_refuse(c, "busy", "Try again when one is over.", "there "
 		    "are %d grants, the most there may be", SBX_MAX_GRANTS);
 		return;
 	}
-	(void)snprintf(uid, sizeof(uid), "%u", c->uid);
-	(void)snprintf(uses, sizeof(uses), "%" PRIu32, g->uses);
-	g->record_id = journal_own(m, &(struct record){ .op = "grant",
-	    .phase = "start", .who = sb->who, .container = sb->id }, "grant",
-	    g->id, "operator", uid, "what", "push", "host", g->host, "repo",
-	    g->repo, "ref", g->ref, "old_id", g->old_id, "new_id", g->new_id,
-	    "force", g->force ? "1" : "0", "uses", uses, NULL);
-	memcpy(c->grant, g->id, sizeof(c->grant));
-	if (g->record_id == 0) {
-		end(m, g, 1, "it cannot be recorded");
+	g->credential = repos_may_write(m, g->host, g->repo) &&
+	    repos_source(m, g->host);
+	ask_push(c, g);
+}
+
+bool
+grant_fetch(struct monitor *m, struct worker *w, const struct sandbox *sb,
+    const char *host, const char *repo, uint32_t lifetime_ms)
+{
+	struct grant *g = has_room(m, w->who) ? grant_new(m, sb, host, repo) :
+	    NULL;
+
+	if (g == NULL)
+		return (false);
+	g->op = SBX_GRANT_FETCH;
+	g->uses = FETCH_USES;
+	g->maker = w->call;
+	g->credential = true;
+	g->lifetime_ms = lifetime_ms == 0 || lifetime_ms > LIFE_MAX_MS ?
+	    LIFE_MAX_MS : lifetime_ms;
+	memcpy(w->ask.grant, g->id, sizeof(w->ask.grant));
+	if (!record_start(m, g, ""))
+		end_for(m, g, 1, "suite_degraded", "Retry.",
+		    "it cannot be recorded");
+	return (true);
+}
+
+/* --- from record to proxy --------------------------------------------------------- */
+
+static void
+ask_proxy(struct monitor *m, struct grant *g)
+{
+	struct sbx_peer *p = component_peer(m, SBX_PROC_PROXY);
+
+	if (p == NULL) {
+		end_for(m, g, 1, "suite_degraded", "Retry.",
+		    "the proxy is not there");
 		return;
 	}
-	c->by_ns = sbx_mono_ns() + ASK_NS;
-	sbx_peer_set_state(c->peer, CTL_ASKED);
-	tick_arm(m);
+	g->step = GRANT_OPENING;
+	(void)sbx_send_grant_open(p, 0, &(struct sbx_grant_open){
+	    .grant = g->id, .container = g->container, .op = g->op,
+	    .host = g->host, .repo = g->repo, .ref = g->ref,
+	    .old_id = g->old_id, .new_id = g->new_id, .force = g->force,
+	    .uses = g->uses, .lifetime_ms = g->lifetime_ms,
+	    .credential = g->credential }, NULL);
+}
+
+static void
+ask_broker(struct monitor *m, struct grant *g)
+{
+	struct sbx_peer *p = component_peer(m, SBX_PROC_BROKER);
+
+	if (p == NULL) {
+		end_for(m, g, 1, "suite_degraded", "Retry.",
+		    "the broker is not there");
+		return;
+	}
+	g->step = GRANT_SOURCING;
+	(void)sbx_send_broker_grant(p, 0, &(struct sbx_broker_grant){
+	    .grant = g->id, .op = g->op, .host = g->host, .repo = g->repo,
+	    .ref = g->ref, .old_id = g->old_id, .new_id = g->new_id,
+	    .force = g->force, .uses = g->op == SBX_GRANT_PUSH ?
+	    g->uses * PUSH_EXCHANGES : g->uses,
+	    .lifetime_ms = g->lifetime_ms }, NULL);
+}
+
+static bool
+is_listed(struct monitor *m, const struct grant *g)
+{
+	return (g->op == SBX_GRANT_PUSH ? repos_may_write(m, g->host, g->repo) :
+	    repos_may_read(m, g->host, g->repo));
+}
+
+/* GitHub takes no push without one; another host may. */
+static bool
+needs_credential(const struct grant *g)
+{
+	return (g->op == SBX_GRANT_PUSH && strcmp(g->host, SBX_GITHUB) == 0);
+}
+
+static void
+go_on(struct monitor *m, struct grant *g)
+{
+	if (g->credential)
+		ask_broker(m, g);
+	else if (!needs_credential(g))
+		ask_proxy(m, g);
+	else if (!repos_may_write(m, g->host, g->repo))
+		end_for(m, g, 1, "repo_not_allowed", "Write `allowed_repo "
+		    "OWNER/NAME` into sbx.conf and send the suite SIGHUP.",
+		    "the repository is not one that may be written");
+	else
+		end_for(m, g, 1, "no_source", "Name one in sbx.conf (`sbx "
+		    "register`), and start the suite again.", "a push to "
+		    SBX_GITHUB " needs a credential, and no source of one is "
+		    "configured");
 }
 
 /* Permitted from now on. */
 bool
 grant_recorded(struct monitor *m, const struct sbx_in *in)
 {
-	struct sbx_peer *p = component_peer(m, SBX_PROC_PROXY);
 	struct grant *g = NULL;
 	const char *why;
 
@@ -164,20 +395,104 @@ grant_recorded(struct monitor *m, const struct sbx_in *in)
 	if (g == NULL)
 		return (false);
 	g->record_id = 0;
-	if ((why = journal_why(in, "")) == NULL && p == NULL)
-		why = "the proxy is not there";
-	if (why == NULL && waiting(m, g) == NULL)
+	why = journal_why(in, "");
+	if (why == NULL && m->locked)
+		why = LOCKED_WHY;
+	if (why == NULL && g->credential && !is_listed(m, g))
+		why = "the repository is not listed any more";
+	if (why == NULL && !wanted(m, g))
 		why = "nobody waits for it any more";
 	if (why != NULL)
 		end(m, g, 1, why);
 	else
-		(void)sbx_send_grant_open(p, 0, &(struct sbx_grant_open){
-		    .grant = g->id, .container = g->container, .op = g->op,
-		    .host = g->host, .repo = g->repo, .ref = g->ref,
-		    .old_id = g->old_id, .new_id = g->new_id,
-		    .force = g->force, .uses = g->uses,
-		    .lifetime_ms = g->lifetime_ms }, NULL);
+		go_on(m, g);
 	return (true);
+}
+
+/* --- what the broker says of one ---------------------------------------------------- */
+
+/* Without one after all: as any sandbox may read, and as such hosts are pushed
+ * to that need none. */
+static void
+no_source(struct monitor *m, struct grant *g)
+{
+	struct worker *w = waiting_worker(m, g);
+
+	if (g->op == SBX_GRANT_FETCH && w != NULL) {
+		w->ask.grant[0] = '\0';
+		repo_anonymous(w, "there is no credential for that host");
+		end(m, g, 1, "no source is there");
+	} else if (needs_credential(g))
+		end_for(m, g, 1, "no_source", "See `sbx broker status`.",
+		    "the broker has no credential for " SBX_GITHUB);
+	else {
+		g->credential = false;
+		ask_proxy(m, g);
+	}
+}
+
+void
+grant_sourced(struct monitor *m, const struct sbx_broker_granted *q)
+{
+	struct grant *g = grant_find(m, q->grant);
+
+	if (g == NULL || g->step != GRANT_SOURCING)
+		return;
+	if (q->error == SBX_E_NOENT)
+		no_source(m, g);
+	else if (q->error != 0)
+		end_for(m, g, 1, "source_failed", "See `sbx broker status`.",
+		    q->reason);
+	else if (!wanted(m, g))
+		end(m, g, 1, "nobody waits for it any more");
+	else {
+		journal_add(m, &(struct record){ .op = "grant",
+		    .phase = "source", .who = g->who,
+		    .container = g->container }, "grant", g->id, "source",
+		    q->source, NULL);
+		ask_proxy(m, g);
+	}
+}
+
+/* --- what the proxy says of one ------------------------------------------------------ */
+
+static void
+opened(struct monitor *m, struct grant *g)
+{
+	struct ctl *c = waiting(m, g);
+	struct worker *w = waiting_worker(m, g);
+
+	g->step = GRANT_LIVE;
+	g->by_ns = sbx_mono_ns() + g->lifetime_ms * MS_NS + LATE_NS;
+	tick_arm(m);
+	if (c != NULL) {
+		c->grant[0] = '\0';
+		(void)sbx_send_ctl_granted(c->peer, c->id,
+		    &(struct sbx_ctl_granted){ .grant = g->id }, NULL);
+		ctl_over(c);
+	} else if (w != NULL) {
+		(void)sbx_send_repo_opened(w->peer, w->ask.id,
+		    &(struct sbx_repo_opened){ .grant = g->id, .why = "" },
+		    NULL);
+		ask_done(w);
+	} else {
+		revoke(m, g);
+		end(m, g, 1, "nobody waits for it any more");
+	}
+}
+
+static int
+used(struct monitor *m, struct grant *g, uint32_t uses)
+{
+	if (g->step != GRANT_LIVE || uses >= g->uses)
+		return (SBX_E_RANGE);
+	g->uses = uses;
+	/* each read is a record of the proxy's; there may be very many */
+	if (g->op != SBX_GRANT_FETCH)
+		record(m, g, "use", 0, "");
+	if (uses == 0)
+		expire(m, g, "used up");
+	return (0);
 }
 
 /*
@@ -189,34 +504,20 @@ int
 grant_state(struct monitor *m, const struct sbx_grant_state *q)
 {
 	struct grant *g = grant_find(m, q->grant);
-	struct ctl *c = g != NULL ? waiting(m, g) : NULL;
 
-	if (g == NULL || g->record_id != 0)
+	if (g == NULL || g->step < GRANT_OPENING || g->step == GRANT_SPENT)
 		return (0);
 	switch ((enum sbx_grant_phase)q->state) {
 	case SBX_GRANT_OPEN:
-		if (g->open)
-			break;
-		g->open = true;
-		g->by_ns = sbx_mono_ns() + g->lifetime_ms * MS_NS + LATE_NS;
-		tick_arm(m);
-		if (c == NULL)
-			break;
-		c->grant[0] = '\0';
-		(void)sbx_send_ctl_granted(c->peer, c->id,
-		    &(struct sbx_ctl_granted){ .grant = g->id }, NULL);
-		ctl_over(c);
+		if (g->step == GRANT_OPENING)
+			opened(m, g);
 		break;
 	case SBX_GRANT_USED:
-		if (!g->open || q->uses >= g->uses)
-			return (SBX_E_RANGE);
-		g->uses = q->uses;
-		record(m, g, "use", 0, "");
-		if (q->uses == 0)
-			end(m, g, 0, "used up");
+		return (used(m, g, q->uses));
+	case SBX_GRANT_EXPIRED:
+		expire(m, g, q->reason);
 		break;
 	case SBX_GRANT_REFUSED:
-	case SBX_GRANT_EXPIRED:
 	case SBX_GRANT_REVOKED:
 	case SBX_GRANT_PHASE_MAX:
 		end(m, g, q->state == SBX_GRANT_REFUSED, q->reason);
@@ -225,18 +526,83 @@ grant_state(struct monitor *m, const struct sbx_grant_state *q)
 	return (0);
 }
 
+/* --- ends ------------------------------------------------------------------------------ */
+
+/* What is being recorded ends when that is done. */
+static void
+end_everywhere(struct monitor *m, struct grant *g, const char *word,
+    const char *next, const char *why)
+{
+	if (g->record_id != 0)
+		return;
+	revoke(m, g);
+	end_for(m, g, word[0] != '\0', word[0] != '\0' ? word : "refused", next,
+	    why);
+}
+
+/* Nobody waits for one that is not open yet. */
+static void
+unwanted(struct monitor *m, const char *id)
+{
+	struct grant *g = id[0] != '\0' ? grant_find(m, id) : NULL;
+
+	if (g != NULL && g->step < GRANT_LIVE && g->record_id == 0) {
+		revoke(m, g);
+		end(m, g, 1, "nobody waits for it any more");
+	}
+}
+
 void
 grant_ctl_gone(struct ctl *c)
 {
-	struct grant *g = c->grant[0] != '\0' ?
-	    grant_find(c->m, c->grant) : NULL;
+	char id[sizeof(c->grant)];
 
+	memcpy(id, c->grant, sizeof(id));
 	c->grant[0] = '\0';
-	if (g == NULL)
+	unwanted(c->m, id);
+}
+
+void
+grant_worker_gone(struct worker *w)
+{
+	char id[sizeof(w->ask.grant)];
+
+	memcpy(id, w->ask.grant, sizeof(id));
+	w->ask.grant[0] = '\0';
+	unwanted(w->m, id);
+}
+
+void
+grant_close(struct monitor *m, struct worker *w, const char *id)
+{
+	struct grant *g = grant_find(m, id);
+
+	if (g != NULL && g->who != w->who)
+		journal_foreign(m, w->who, "grant", id);
+	if (g != NULL && g->maker == w->call && g->step == GRANT_LIVE)
+		end_everywhere(m, g, "", "", "closed");
+	else if (g == NULL || g->maker != w->call) {
+		ask_refuse(w, "unknown_grant", "", "this call has no such "
+		    "grant");
 		return;
-	revoke(c->m, g);
-	if (g->record_id == 0)
-		end(c->m, g, 1, "nobody waits for it any more");
+	}
+	(void)sbx_send_repo_closed(w->peer, w->ask.id,
+	    &(struct sbx_repo_closed){ 0 }, NULL);
+	ask_done(w);
+}
+
+void
+grant_call_ended(struct monitor *m, const struct call *c)
+{
+	struct grant *g;
+
+	for (size_t i = 0; i < SBX_NELEM(m->grants); i++) {
+		g = &m->grants[i];
+		if (!g->used || g->maker != c)
+			continue;
+		g->maker = NULL;
+		end_everywhere(m, g, "", "", "its call ended");
+	}
 }
 
 /* A proxy that does not say so holds none open, here or on record. */
@@ -247,13 +613,13 @@ grant_tick(struct monitor *m, uint64_t now_ns)
 
 	for (size_t i = 0; i < SBX_NELEM(m->grants); i++) {
 		g = &m->grants[i];
-		if (!g->used || !g->open)
+		if (!g->used || g->step != GRANT_LIVE)
 			continue;
 		tick_arm(m);
 		if (now_ns < g->by_ns)
 			continue;
 		revoke(m, g);
-		end(m, g, 0, "its time is over");
+		expire(m, g, "its time is over");
 	}
 }
 
@@ -264,11 +630,51 @@ grant_ended(struct monitor *m, const char *container, const char *why)
 
 	for (size_t i = 0; i < SBX_NELEM(m->grants); i++) {
 		g = &m->grants[i];
-		if (!g->used || (container != NULL &&
-		    strcmp(g->container, container) != 0))
+		if (g->used && (container == NULL ||
+		    strcmp(g->container, container) == 0))
+			end_everywhere(m, g, "", "", why);
+	}
+}
+
+/* Its next life knows nothing of them. */
+void
+grant_broker_lost(struct monitor *m)
+{
+	struct grant *g;
+
+	for (size_t i = 0; i < SBX_NELEM(m->grants); i++) {
+		g = &m->grants[i];
+		if (g->used && g->credential)
+			end_everywhere(m, g, "suite_degraded", "Retry.",
+			    "the broker ended");
+	}
+}
+
+unsigned
+grant_lockdown(struct monitor *m)
+{
+	struct grant *g;
+	unsigned n = 0;
+
+	for (size_t i = 0; i < SBX_NELEM(m->grants); i++) {
+		g = &m->grants[i];
+		if (!g->used)
 			continue;
-		/* what is being recorded ends when that is done */
-		if (g->record_id == 0)
-			end(m, g, 0, why);
+		n++;
+		end_everywhere(m, g, "locked", LOCKED_NEXT, LOCKED_WHY);
+	}
+	return (n);
+}
+
+void
+grant_relisted(struct monitor *m)
+{
+	struct grant *g;
+
+	for (size_t i = 0; i < SBX_NELEM(m->grants); i++) {
+		g = &m->grants[i];
+		if (g->used && g->credential && !is_listed(m, g))
+			end_everywhere(m, g, "repo_not_allowed", "",
+			    "the repository is not listed any more");
 	}
 }

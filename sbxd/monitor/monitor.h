@@ -64,6 +64,7 @@ struct component {
 	unsigned log_tokens;		/* LOG lines it may still send */
 	uint64_t log_filled_ns;
 	unsigned log_dropped;
+	bool renewed;			/* ended by us: no death of its own */
 };
 
 /* --- who ----------------------------------------------------------------- */
@@ -87,6 +88,8 @@ struct principal {
 	unsigned sessions;
 	unsigned tokens;		/* asks it may make: policy_rate() */
 	uint64_t rate_ns;
+	unsigned api_tokens;		/* the same of API_ASK: api.c */
+	uint64_t api_ns;
 	struct pass passes[MAX_PASSES];
 	unsigned next_pass;
 };
@@ -153,6 +156,7 @@ struct ask {
 	char name[65], label[65];	/* SB_FORK */
 	uint32_t count;			/* SB_FORK */
 	uint64_t since_ns;		/* SB_RESTORE: what ended from then on */
+	char grant[17];			/* REPO_OPEN */
 };
 enum worker_state {
 	WORKER_NONE,	/* the slot is free */
@@ -363,19 +367,62 @@ TAILQ_HEAD(run_list, run);
 LIST_HEAD(run_chain, run);
 #define RUN_CHAINS 1024
 
+enum grant_step {
+	GRANT_RECORDING,
+	GRANT_SOURCING,			/* BROKER_GRANT is unanswered */
+	GRANT_OPENING,			/* GRANT_OPEN is */
+	GRANT_LIVE,			/* the proxy took it */
+	GRANT_SPENT,			/* over, but for exchanges under way */
+};
 /* One exchange more than the hosts of egress allow, for one sandbox. */
 struct grant {
 	bool used;
+	enum grant_step step;
 	char id[17];
 	char container[SBX_CONTAINER_HEX + 1];
 	struct principal *who;		/* whose that is */
+	struct call *maker;		/* ends with it; NULL: an operator's */
 	enum sbx_grant_op op;
 	char host[254], repo[141], ref[256], old_id[65], new_id[65];
-	bool force, open;		/* open: the proxy took it */
+	bool force, credential;
 	uint32_t uses;			/* left */
 	uint32_t lifetime_ms;
 	uint64_t by_ns;			/* of an open one: over by then */
 	uint32_t record_id;		/* JOURNAL_DONE awaited; 0: durable */
+};
+
+/* One that a courier does, from PROXY_EXCHANGE to BROKER_EXCHANGED. */
+struct exchange {
+	uint32_t id;			/* of our BROKER_EXCHANGE; 0: unused */
+	uint32_t proxy_id;		/* 0: that proxy is gone */
+	char grant[17], container[SBX_CONTAINER_HEX + 1];
+	struct principal *who;		/* NULL: gone */
+	uint64_t began_ns;
+};
+/* A request of REST, until it is recorded as over. */
+struct api {
+	bool used, began;		/* began: the start is on record */
+	uint32_t worker;		/* who waits; 0: nobody any more */
+	struct principal *who;		/* NULL: gone */
+	const struct sbx_rest *row;
+	uint8_t op;
+	char host[254], repo[141], text[256];
+	uint64_t number, by_ns;
+	uint32_t page;
+	bool credential;
+	int body_fd, answer_fd;		/* owned, until they are sent on */
+	uint32_t dial_id, rest_id;	/* of our request; 0: none */
+};
+/* A connection that the broker waits for. */
+struct dial {
+	uint32_t id;			/* of our PROXY_DIAL; 0: unused */
+	uint32_t broker_id;
+	uint64_t by_ns;
+};
+/* Started for the broker: a courier, or a run of the operator's command. */
+struct courier {
+	uint32_t instance;		/* the starter's; 0: unused */
+	uint8_t proc;
 };
 
 /* What an operator's connection has got to; used in from_cli.c. */
@@ -395,6 +442,7 @@ struct ctl {
 	uint32_t id;			/* of its request */
 	char run[SBX_RUN_HEX + 1];	/* "": none */
 	char grant[17];			/* that it waits for, or "" */
+	uint32_t back_id;		/* of our request for it; 0: none */
 	int master;			/* owned; until it is handed on */
 };
 
@@ -489,6 +537,14 @@ struct monitor {
 	struct detect detects[MAX_COPIES];
 	struct ctl ctls[SBX_MAX_CTL];
 	struct grant grants[SBX_MAX_GRANTS];
+	struct exchange exchanges[SBX_MAX_EXCHANGES];
+	uint64_t exchange_refused_ns;
+	struct api apis[SBX_MAX_API];
+	struct dial dials[SBX_MAX_BROKER_DIALS];
+	struct courier couriers[SBX_MAX_COURIERS];
+	bool locked;			/* lockdown.c */
+	uint32_t lock_grants;		/* that ended by it */
+	uint32_t unlock_id;		/* JOURNAL_DONE awaited, to lift it */
 	struct sandbox_list sandboxes;
 	struct snapshot_list snapshots;
 	struct deps_list deps;
@@ -504,6 +560,7 @@ struct monitor {
 	/* end */
 	bool stopping, stop_killed;
 	unsigned stop_step;		/* enum stop_step */
+	uint32_t stop_lock_id;		/* of BROKER_LOCK: tokens are revoked */
 	int exit_code;
 	struct event *stop_timer, *sigs[4];
 };
@@ -529,6 +586,8 @@ int component_pong(struct sbx_peer *p, struct sbx_in *in);	/* handler */
 void component_exited(struct component *c, uint32_t instance, int status);
 /* Its peer broke the protocol or is overdue: end it, restart follows. */
 void component_fail(struct component *c, const char *reason);
+/* The same, if it lives, without counting it among its deaths. */
+void component_renew(struct component *c, const char *reason);
 bool component_ready(const struct monitor *m, enum sbx_proc proc);
 /* Its channel when it can take requests, else NULL. */
 struct sbx_peer *component_peer(struct monitor *m, enum sbx_proc proc);
@@ -770,14 +829,112 @@ void made_free(struct made *k);			/* NULL ok */
 /* For an operator, who is answered; no byte of it goes out before its record
  * is durable. */
 void grant_ask(struct ctl *c, const struct sbx_ctl_grant *q);
+/* The same for w's ask, to read, while its call lasts.  false: no room. */
+bool grant_fetch(struct monitor *m, struct worker *w,
+    const struct sandbox *sb, const char *host, const char *repo,
+    uint32_t lifetime_ms);
+struct grant *grant_find(struct monitor *m, const char *id);
 /* True: that JOURNAL_DONE was of a grant's record. */
 bool grant_recorded(struct monitor *m, const struct sbx_in *in);
+void grant_sourced(struct monitor *m, const struct sbx_broker_granted *q);
 /* GRANT_STATE.  0, SBX_E_RANGE: more uses than it has. */
 int grant_state(struct monitor *m, const struct sbx_grant_state *q);
-void grant_ctl_gone(struct ctl *c);	/* nobody waits for it now */
+void grant_idle(struct monitor *m, const char *id);	/* an exchange ended */
+void grant_close(struct monitor *m, struct worker *w, const char *id);
+/* Nobody waits for it now. */
+void grant_ctl_gone(struct ctl *c);
+void grant_worker_gone(struct worker *w);
+void grant_call_ended(struct monitor *m, const struct call *c);
 /* container NULL: the proxy is gone, and with it all of them. */
 void grant_ended(struct monitor *m, const char *container, const char *why);
+void grant_broker_lost(struct monitor *m);
+unsigned grant_lockdown(struct monitor *m);	/* how many ended */
+void grant_relisted(struct monitor *m);	/* the lists of repositories changed */
 void grant_tick(struct monitor *m, uint64_t now_ns);
+
+/* --- repos.c: repositories and sources, as sbx.conf has them ---------------- */
+#define SBX_GITHUB "github.com"
+#define SBX_GITHUB_API "api.github.com"
+struct policy;
+/* Are they well-formed, and is there a way to their hosts?  0, SBX_E_SYNTAX,
+ * SBX_E_POLICY, SBX_E_LIMIT; err set. */
+int repos_check(const struct sbx_conf *c, const struct policy *p,
+    struct sbx_err *err);
+/* A canonical host and "owner/name" in lower case. */
+bool repos_is_one(const char *host, const char *repo);
+const char *repos_api_host(const char *host);
+/* With a credential. */
+bool repos_may_read(const struct monitor *m, const char *host,
+    const char *repo);
+bool repos_may_write(const struct monitor *m, const char *host,
+    const char *repo);
+/* Is a source configured for that host?  NULL: for any. */
+bool repos_source(const struct monitor *m, const char *host);
+bool repos_is_api(const struct monitor *m, const char *host);
+/* BROKER_START.sources, whose bytes are b's.  0, SBX_E_LIMIT. */
+int repos_sources(const struct sbx_conf *c, struct sbx_strs *ret,
+    struct sbx_buf *b);
+bool repos_same_sources(const struct sbx_conf *a, const struct sbx_conf *b);
+
+/* --- broker.c ----------------------------------------------------------------- */
+int broker_start(struct component *c);		/* BROKER_START */
+void broker_is_up(struct monitor *m);
+int broker_want(struct monitor *m, uint32_t id, uint8_t proc);
+void broker_child_exited(struct monitor *m, uint8_t proc, uint32_t instance);
+int broker_dial(struct monitor *m, uint32_t id,
+    const struct sbx_broker_dial *q);
+/* PROXY_DIAL; false: the proxy is not there. */
+bool broker_proxy_dial(struct monitor *m, uint32_t id, const char *host);
+/* PROXY_DIALLED or PROXY_NOT_DIALLED.  false: it was not the broker's. */
+bool broker_dialled(struct monitor *m, struct sbx_in *in);
+void broker_status_ask(struct ctl *c);
+void broker_state(struct monitor *m, uint32_t id,
+    const struct sbx_broker_state *q);
+void broker_lost(struct monitor *m);
+void broker_proxy_lost(struct monitor *m);
+void broker_tick(struct monitor *m, uint64_t now_ns);
+
+/* --- exchange.c ----------------------------------------------------------------- */
+/* PROXY_EXCHANGE.  fds: borrowed. */
+void exchange_ask(struct monitor *m, uint32_t id, const char *grant,
+    const int fds[2]);
+void exchange_over(struct monitor *m, uint32_t id,
+    const struct sbx_broker_exchanged *q);
+bool exchange_any(const struct monitor *m, const char *grant);
+void exchange_drop_principal(struct monitor *m, const struct principal *p);
+void exchange_broker_lost(struct monitor *m);
+void exchange_proxy_lost(struct monitor *m);
+
+/* --- repo.c --------------------------------------------------------------------- */
+void repo_open(struct monitor *m, struct worker *w,
+    const struct sbx_repo_open *q);
+/* REPO_OPENED without a grant. */
+void repo_anonymous(struct worker *w, const char *why);
+
+/* --- api.c ---------------------------------------------------------------------- */
+/* fds: consumed. */
+void api_ask(struct monitor *m, struct worker *w, const struct sbx_api_ask *q,
+    int fds[2]);
+bool api_dialled(struct monitor *m, struct sbx_in *in);	/* false: not its */
+void api_rested(struct monitor *m, uint32_t id,
+    const struct sbx_broker_rested *q);
+void api_worker_gone(struct worker *w);
+void api_drop_principal(struct monitor *m, const struct principal *p);
+void api_broker_lost(struct monitor *m);
+void api_proxy_lost(struct monitor *m);
+void api_tick(struct monitor *m, uint64_t now_ns);
+
+/* --- lockdown.c ------------------------------------------------------------------ */
+#define LOCKED_WHY "the suite is locked down"
+#define LOCKED_NEXT "An operator lifts it with `sbx lockdown off`."
+/* Is it from the start?  Before the cage.  0, SBX_E_SYS. */
+int lockdown_read(struct monitor *m, struct sbx_err *err);
+void lockdown_ask(struct ctl *c, bool on);
+void lockdown_broker(struct monitor *m, uint32_t id,
+    const struct sbx_broker_locked *q);
+void lockdown_broker_lost(struct monitor *m);
+bool lockdown_late(struct ctl *c);	/* true: c was answered */
+bool lockdown_recorded(struct monitor *m, const struct sbx_in *in);
 
 /* --- deps.c: dependency layers ------------------------------------------- */
 /* The layer of these commands on that image that `who` has, ready or not. */
@@ -889,6 +1046,7 @@ void ctl_serve(struct monitor *m);		/* once: accept from now on */
 void ctl_refuse(struct ctl *c, const char *code, const char *next,
     const char *fmt, ...) SBX_PRINTF(4, 5);
 struct ctl *ctl_of_run(struct monitor *m, const char *run);
+struct ctl *ctl_of_back(struct monitor *m, uint32_t id);
 void ctl_over(struct ctl *c);		/* it has its last answer */
 void ctl_tick(struct monitor *m, uint64_t now_ns);
 
@@ -971,6 +1129,7 @@ void copy_tick(struct monitor *m, uint64_t now_ns);
 /* --- shutdown.c ---------------------------------------------------------- */
 void shutdown_begin(struct monitor *m, int exit_code, const char *reason);
 void shutdown_step(struct monitor *m);	/* something ended: go on */
+void shutdown_revoked(struct monitor *m);	/* BROKER_LOCKED */
 
 /* --- options.c, setup.c: before the cage; env is getenv(3) of main() ----- */
 /* -1: go on; else the exit code, and why is on stderr. */

@@ -350,6 +350,7 @@ setup_open(struct monitor *m, char *(*env)(const char *),
 	if ((r = set_nofile(m, err)) != 0 ||
 	    (r = find_ids(m, &ids, err)) != 0 ||
 	    (r = sbx_make_dirs(m->paths.state, err)) != 0 ||
+	    (r = lockdown_read(m, err)) != 0 ||
 	    (r = take_slot(m, &dir, err)) != 0 ||
 	    (r = open_own(dir, "journal", ids.journal, ids.journal_gid,
 	    &m->dir_journal, err)) != 0 ||

@@ -5,12 +5,14 @@
 
 /*
  * The orderly end, within a second: clients are told, sandboxes end, the last
- * record is committed, then each component goes, journald last.  Whoever does
- * not go is killed by the starter, which goes after its last child.
+ * record is committed, then each component goes, journald last.  Where there are
+ * tokens, the broker revokes them first, for which it has two seconds more.
+ * Whoever does not go is killed by the starter, which goes after its last child.
  */
 
 #define KILL_MS 650	/* from the start of the end: no more asking */
 #define GIVE_UP_MS 920	/* not even the starter answers */
+#define REVOKE_MS 2000	/* for the broker to revoke its tokens, first */
 
 enum stop_step {
 	STOP_NONE,
@@ -57,6 +59,44 @@ kill_rest(struct monitor *m)
 	}
 }
 
+/* What is needed to revoke tokens, and now no more. */
+static void
+tell_network(struct monitor *m)
+{
+	const struct timeval tv = { .tv_usec = KILL_MS * 1000 };
+
+	m->stop_lock_id = 0;
+	tell(m, SBX_PROC_PROXY);
+	tell(m, SBX_PROC_BROKER);
+	(void)evtimer_add(m->stop_timer, &tv);
+}
+
+/* true: they are being revoked, and tell_network() follows. */
+static bool
+revoke_first(struct monitor *m)
+{
+	const struct timeval tv = { .tv_sec = REVOKE_MS / 1000 };
+	struct sbx_peer *p = component_peer(m, SBX_PROC_BROKER);
+
+	if (p == NULL || !repos_source(m, NULL))
+		return (false);
+	m->stop_lock_id = ++m->next_id;
+	if (sbx_send_broker_lock(p, m->stop_lock_id,
+	    &(struct sbx_broker_lock){ .on = 1 }, NULL) != 0) {
+		m->stop_lock_id = 0;
+		return (false);
+	}
+	(void)evtimer_add(m->stop_timer, &tv);
+	return (true);
+}
+
+void
+shutdown_revoked(struct monitor *m)
+{
+	tell_network(m);
+	shutdown_step(m);
+}
+
 /* First the time to go is up, then the time to be gone. */
 static void
 on_deadline(evutil_socket_t fd, short what, void *arg)
@@ -66,6 +106,11 @@ on_deadline(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	if (m->stop_lock_id != 0) {
+		log_warn("the broker did not revoke its tokens in time");
+		tell_network(m);
+		return;
+	}
 	if (m->stop_killed) {
 		log_err("the suite did not end in time");
 		(void)event_base_loopbreak(m->base);
@@ -82,6 +127,8 @@ on_deadline(evutil_socket_t fd, short what, void *arg)
 void
 shutdown_step(struct monitor *m)
 {
+	if (m->stop_lock_id != 0 && gone(m, SBX_PROC_BROKER))
+		tell_network(m);
 	if (m->stop_step == STOP_PEOPLE && (m->stop_killed ||
 	    (gone(m, SBX_PROC_ENGINE) && gone(m, SBX_PROC_ZYGOTE) &&
 	    gone(m, SBX_PROC_FRONT)))) {
@@ -145,8 +192,6 @@ stop_work(struct monitor *m)
 void
 shutdown_begin(struct monitor *m, int exit_code, const char *reason)
 {
-	const struct timeval tv = { .tv_usec = KILL_MS * 1000 };
-
 	if (m->stopping)
 		return;
 	m->stopping = true;
@@ -160,11 +205,10 @@ shutdown_begin(struct monitor *m, int exit_code, const char *reason)
 	tell(m, SBX_PROC_FRONT);
 	tell(m, SBX_PROC_ZYGOTE);
 	tell(m, SBX_PROC_ENGINE);
-	tell(m, SBX_PROC_PROXY);
-	tell(m, SBX_PROC_BROKER);
 	m->stop_timer = evtimer_new(m->base, on_deadline, m);
 	if (m->stop_timer == NULL)
 		sbx_fatal("no memory for a timer");
-	(void)evtimer_add(m->stop_timer, &tv);
+	if (!revoke_first(m))
+		tell_network(m);
 	shutdown_step(m);
 }

@@ -39,6 +39,8 @@ on_tick(evutil_socket_t fd, short what, void *arg)
 	gate_tick(m, now);
 	ctl_tick(m, now);
 	grant_tick(m, now);
+	broker_tick(m, now);
+	api_tick(m, now);
 }
 
 void

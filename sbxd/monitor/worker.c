@@ -185,6 +185,10 @@ worker_drop_ask(struct worker *w)
 		copy_worker_gone(w->m, w->id);
 	else if (w->ask.type == SBX_MSG_SB_CREATE)
 		detect_worker_gone(w->m, w->id);
+	else if (w->ask.type == SBX_MSG_REPO_OPEN)
+		grant_worker_gone(w);
+	else if (w->ask.type == SBX_MSG_API_ASK)
+		api_worker_gone(w);
 	if (w->timer != NULL)
 		(void)evtimer_del(w->timer);
 	memset(&w->ask, 0, sizeof(w->ask));

@@ -25,7 +25,8 @@ import ipc
 BUILD = os.environ.get("SBX_BUILD", "")
 UID = 54321
 PROCS = ("monitor starter engine recorder journald broker proxy zygote front "
-         "worker copyin init courier judge engine-docker cli").split()
+         "worker copyin init courier judge engine-docker cli image "
+         "command").split()
 STARTER = """#!/usr/bin/python3 -I
 # passes its channel to the test, and lives until the test lets go
 import array, os, socket

@@ -26,7 +26,8 @@ class Place:
         self.conf = "".join(
             "resolve %s:443 127.0.0.1:%d\n" % (n, u.port)
             for n, u in self.ends.items()) + \
-            "upstream_ca %s/root.pem\n" % self.ca.dir
+            "upstream_ca %s/root.pem\n" % self.ca.dir + \
+            "grant_host git.example\n"
         os.chmod(self.ca.dir, 0o755)
         os.chmod(self.ca.dir + "/root.pem", 0o644)
         self.hosts = "allow_host tunnel.example\nintercept_host deep.example\n"
@@ -157,14 +158,17 @@ def others(p, box):
 
 def grants(p, box, without):
     new = "a" * 40
-    g = p.s.sbx("grant", "-t", "2", box, "o/r", "refs/heads/x", new)
+    own = "git.example/o/r"
+    g = p.s.sbx("grant", "-t", "2", box, own, "refs/heads/x", new)
     found = re.match(r"granted ([0-9a-f]{16}): one push", g.stdout)
     ok(g.returncode == 0 and found, "a grant is opened", g)
     for what, args in (
             ("of a sandbox without a way out",
-             [without, "o/r", "refs/heads/x", new]),
-            ("of no ref", [box, "o/r", "HEAD", new]),
-            ("of no commit", [box, "o/r", "refs/heads/x", "xyz"]),
+             [without, own, "refs/heads/x", new]),
+            ("of no ref", [box, own, "HEAD", new]),
+            ("of no commit", [box, own, "refs/heads/x", "xyz"]),
+            ("that GitHub takes with a credential only",
+             [box, "o/r", "refs/heads/x", new]),
             ("of a host that is no git server",
              [box, "tunnel.example/o/r", "refs/heads/x", new])):
         g = p.s.sbx("grant", *args)

@@ -1,0 +1,319 @@
+#include "sbxd/monitor/monitor.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/*
+ * The key process: what it is told first, the processes and connections that
+ * it asks for, and what an operator is shown of it.  It never learns of a path
+ * into the network: connections to the hosts of its sources come from the
+ * proxy, and go on from it to a courier.
+ */
+
+#define DIAL_NS (25 * S_NS)	/* the proxy gives up after 20 s */
+#define API_PORT 443
+
+int
+broker_start(struct component *c)
+{
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
+	struct sbx_broker_start s = {
+		.bot_commands = c->m->conf.allow_bot_commands };
+
+	if (repos_sources(&c->m->conf, &s.sources, &b) != 0)
+		return (SBX_E_LIMIT);
+	if (c->m->locked)
+		log_notice("locked down: the broker gives out nothing");
+	return (sbx_send_broker_start(c->peer, 0, &s, &c->m->fd_roots));
+}
+
+/* A new life of it: what was locked stays so. */
+void
+broker_is_up(struct monitor *m)
+{
+	struct sbx_peer *p = component_peer(m, SBX_PROC_BROKER);
+
+	if (m->locked && p != NULL)
+		(void)sbx_send_broker_lock(p, ++m->next_id,
+		    &(struct sbx_broker_lock){ .on = 1 }, NULL);
+}
+
+/* --- processes ---------------------------------------------------------------- */
+
+static struct courier *
+courier_slot(struct monitor *m, uint8_t proc, uint32_t instance)
+{
+	for (size_t i = 0; i < SBX_NELEM(m->couriers); i++)
+		if (m->couriers[i].instance == instance &&
+		    (instance == 0 || m->couriers[i].proc == proc))
+			return (&m->couriers[i]);
+	return (NULL);
+}
+
+void
+broker_child_exited(struct monitor *m, uint8_t proc, uint32_t instance)
+{
+	struct courier *c = instance != 0 ?
+	    courier_slot(m, proc, instance) : NULL;
+
+	if (c != NULL)
+		memset(c, 0, sizeof(*c));
+}
+
+/* The words of the configured command, in the order they stand. */
+static void
+split(const char *text, struct sbx_strs *ret, struct sbx_buf *b)
+{
+	char word[SBX_CONF_STR_MAX];
+	size_t n;
+
+	sbx_buf_init(b, 8192);
+	memset(ret, 0, sizeof(*ret));
+	for (text += strspn(text, " \t"); *text != '\0';
+	    text += n + strspn(text + n, " \t")) {
+		n = strcspn(text, " \t");
+		(void)snprintf(word, sizeof(word), "%.*s", (int)n, text);
+		if (sbx_strs_add(ret, b, word) != 0)
+			return;
+	}
+}
+
+/*
+ * Its channel leads to us for one message and no answer; what it prints goes
+ * to the broker.  *ret_fd: the broker's end.
+ */
+static const char *
+start_command(struct monitor *m, int control, int *ret_fd)
+{
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
+	struct sbx_command_start s = {
+		.timeout_ms = (uint32_t)m->conf.github_token_timeout * 1000 };
+	int pair[2], r;
+
+	split(m->conf.github_token_command, &s.argv, &b);
+	if (s.argv.count == 0)
+		return ("no github_token_command is configured");
+	if (sbx_wire_pair(pair) != 0)
+		return ("there is no descriptor left");
+	r = sbx_wire_send(control, SBX_PROC_MONITOR, SBX_MSG_COMMAND_START, 0,
+	    &s, &pair[1], MSG_DONTWAIT);
+	sbx_close(&pair[1]);
+	if (r != 0) {
+		sbx_close(&pair[0]);
+		return ("it cannot be told what to run");
+	}
+	*ret_fd = pair[0];
+	return (NULL);
+}
+
+/* NULL and the broker's end of the channel of a new process; or why there is
+ * none. */
+static const char *
+start(struct monitor *m, uint8_t proc, int *ret_fd)
+{
+	struct courier *c = courier_slot(m, 0, 0);
+	struct sbx_start s = { .proc = proc };
+	int SBX_CLEANUP(fd) ours = -1, SBX_CLEANUP(fd) theirs = -1;
+	const char *why = NULL;
+	int pair[2];
+
+	if (c == NULL)
+		return ("there are as many couriers as there may be");
+	if (m->starter == NULL || (m->stopping && m->stop_lock_id == 0) ||
+	    sbx_wire_pair(pair) != 0)
+		return ("nothing can be started now");
+	ours = pair[0];
+	theirs = pair[1];
+	if (proc == SBX_PROC_COMMAND)
+		why = start_command(m, ours, ret_fd);
+	if (why != NULL)
+		return (why);
+	s.instance = ++m->next_copy;
+	if (sbx_send_start(m->starter, 0, &s, &theirs) != 0) {
+		if (proc == SBX_PROC_COMMAND)
+			sbx_close(ret_fd);
+		return ("nothing can be started now");
+	}
+	*c = (struct courier){ s.instance, proc };
+	if (proc == SBX_PROC_COURIER)
+		*ret_fd = sbx_steal_fd(&ours);
+	return (NULL);
+}
+
+/*
+ * Safe for a hostile broker: it gets couriers, which are nobody without what it
+ * tells them, and the operator's own command, as configured; so many of both.
+ */
+int
+broker_want(struct monitor *m, uint32_t id, uint8_t proc)
+{
+	struct sbx_peer *p = component_peer(m, SBX_PROC_BROKER);
+	int SBX_CLEANUP(fd) fd = -1;
+	const char *why;
+
+	if (proc != SBX_PROC_COURIER && proc != SBX_PROC_COMMAND)
+		return (SBX_E_RANGE);
+	if (p == NULL)
+		return (0);
+	if ((why = start(m, proc, &fd)) != NULL)
+		return (sbx_send_broker_no_child(p, id,
+		    &(struct sbx_broker_no_child){ .proc = proc,
+		    .reason = why }, NULL));
+	if (proc == SBX_PROC_COMMAND)
+		journal_add(m, &(struct record){ .op = "token_command" },
+		    NULL);
+	return (sbx_send_broker_child(p, id,
+	    &(struct sbx_broker_child){ .proc = proc }, &fd));
+}
+
+/* --- connections ---------------------------------------------------------------- */
+
+static struct dial *
+dial_slot(struct monitor *m, uint32_t id)
+{
+	for (size_t i = 0; i < SBX_NELEM(m->dials); i++)
+		if (m->dials[i].id == id)
+			return (&m->dials[i]);
+	return (NULL);
+}
+
+static int
+not_dialled(struct monitor *m, uint32_t id, const char *why)
+{
+	struct sbx_peer *p = component_peer(m, SBX_PROC_BROKER);
+
+	return (p == NULL ? 0 : sbx_send_broker_not_dialled(p, id,
+	    &(struct sbx_broker_not_dialled){ .reason = why }, NULL));
+}
+
+bool
+broker_proxy_dial(struct monitor *m, uint32_t id, const char *host)
+{
+	struct sbx_peer *proxy = component_peer(m, SBX_PROC_PROXY);
+
+	return (proxy != NULL && sbx_send_proxy_dial(proxy, id,
+	    &(struct sbx_proxy_dial){ .host = host, .port = API_PORT },
+	    NULL) == 0);
+}
+
+/* Safe for a hostile broker: it reaches what mints and revokes its tokens, and
+ * nothing else. */
+int
+broker_dial(struct monitor *m, uint32_t id, const struct sbx_broker_dial *q)
+{
+	struct dial *d = dial_slot(m, 0);
+
+	if (q->port != API_PORT || !repos_is_api(m, q->host)) {
+		log_warn("the broker asked for a host that has no source");
+		return (not_dialled(m, id, "that is no host of a source"));
+	}
+	if (d == NULL)
+		return (not_dialled(m, id, "too many are under way"));
+	*d = (struct dial){ ++m->next_id, id, sbx_mono_ns() + DIAL_NS };
+	if (!broker_proxy_dial(m, d->id, q->host)) {
+		memset(d, 0, sizeof(*d));
+		return (not_dialled(m, id, "the proxy is not there"));
+	}
+	tick_arm(m);
+	return (0);
+}
+
+bool
+broker_dialled(struct monitor *m, struct sbx_in *in)
+{
+	struct sbx_peer *p = component_peer(m, SBX_PROC_BROKER);
+	struct dial *d = in->hdr.id != 0 ? dial_slot(m, in->hdr.id) : NULL;
+	uint32_t id;
+
+	if (d == NULL)
+		return (false);
+	id = d->broker_id;
+	memset(d, 0, sizeof(*d));
+	if (in->hdr.type == SBX_MSG_PROXY_NOT_DIALLED)
+		(void)not_dialled(m, id, in->m.proxy_not_dialled.reason);
+	else if (p != NULL)
+		(void)sbx_send_broker_dialled(p, id,
+		    &(struct sbx_broker_dialled){ 0 }, in->fds);
+	return (true);
+}
+
+/* --- what is shown ------------------------------------------------------------------ */
+
+void
+broker_status_ask(struct ctl *c)
+{
+	struct monitor *m = c->m;
+	struct sbx_peer *p = component_peer(m, SBX_PROC_BROKER);
+
+	if (p == NULL) {
+		ctl_refuse(c, "suite_degraded", "", "the broker is not there: "
+		    "%s", component_why(m, SBX_PROC_BROKER));
+		return;
+	}
+	c->back_id = ++m->next_id;
+	c->by_ns = sbx_mono_ns() + 5 * S_NS;
+	sbx_peer_set_state(c->peer, CTL_ASKED);
+	tick_arm(m);
+	(void)sbx_send_broker_status(p, c->back_id,
+	    &(struct sbx_broker_status){ 0 }, NULL);
+}
+
+void
+broker_state(struct monitor *m, uint32_t id, const struct sbx_broker_state *q)
+{
+	struct ctl *c = ctl_of_back(m, id);
+
+	if (c == NULL)
+		return;
+	(void)sbx_send_ctl_broker_state(c->peer, c->id,
+	    &(struct sbx_ctl_broker_state){ .lines = q->lines }, NULL);
+	ctl_over(c);
+}
+
+/* --- ends ---------------------------------------------------------------------------- */
+
+/* Its couriers end with their channels, which are its alone. */
+void
+broker_lost(struct monitor *m)
+{
+	memset(m->dials, 0, sizeof(m->dials));
+	grant_broker_lost(m);
+	exchange_broker_lost(m);
+	api_broker_lost(m);
+	lockdown_broker_lost(m);
+}
+
+void
+broker_proxy_lost(struct monitor *m)
+{
+	struct dial *d;
+
+	for (size_t i = 0; i < SBX_NELEM(m->dials); i++) {
+		d = &m->dials[i];
+		if (d->id != 0)
+			(void)not_dialled(m, d->broker_id,
+			    "the proxy is being restarted");
+		memset(d, 0, sizeof(*d));
+	}
+	exchange_proxy_lost(m);
+	api_proxy_lost(m);
+}
+
+void
+broker_tick(struct monitor *m, uint64_t now_ns)
+{
+	struct dial *d;
+
+	for (size_t i = 0; i < SBX_NELEM(m->dials); i++) {
+		d = &m->dials[i];
+		if (d->id == 0)
+			continue;
+		tick_arm(m);
+		if (now_ns < d->by_ns)
+			continue;
+		(void)not_dialled(m, d->broker_id, "the proxy did not answer "
+		    "in time");
+		memset(d, 0, sizeof(*d));
+	}
+}

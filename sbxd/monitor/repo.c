@@ -1,0 +1,51 @@
+#include "sbxd/monitor/monitor.h"
+
+#include <string.h>
+
+/*
+ * A repository that one call of a worker reads in a sandbox: with a credential
+ * where it is listed and there is a source, for as long as the call lasts, and
+ * else as any sandbox with a way out may.
+ */
+
+void
+repo_anonymous(struct worker *w, const char *why)
+{
+	(void)sbx_send_repo_opened(w->peer, w->ask.id,
+	    &(struct sbx_repo_opened){ .grant = "", .why = why }, NULL);
+	ask_done(w);
+}
+
+/*
+ * Safe for a hostile worker: into own sandboxes only, and what may be read with
+ * a credential is the operator's to say.  What comes of it is in that sandbox
+ * alone, whose owner the worker speaks for.
+ */
+void
+repo_open(struct monitor *m, struct worker *w, const struct sbx_repo_open *q)
+{
+	struct sandbox *sb = sandbox_own(m, w, q->container);
+
+	if (sb == NULL)
+		return;
+	if (m->locked)
+		ask_refuse(w, "locked", LOCKED_NEXT, LOCKED_WHY);
+	else if (!repos_is_one(q->host, q->repo))
+		ask_refuse(w, "bad_argument", "Write OWNER/NAME, or "
+		    "HOST/OWNER/NAME.", "there can be no such repository");
+	else if (!sb->network)
+		ask_refuse(w, "no_network", "Make a sandbox with "
+		    "allow_network.", "sandbox %s has no way out", sb->id);
+	else if (!repos_may_read(m, q->host, q->repo)) {
+		journal_add(m, &(struct record){ .op = "repo_open",
+		    .phase = "refused", .who = w->who, .container = sb->id },
+		    "host", q->host, "repo", q->repo, NULL);
+		repo_anonymous(w, "the repository is in neither allowed_repo "
+		    "nor allow_read: it is read without a credential");
+	} else if (!repos_source(m, q->host))
+		repo_anonymous(w, "no source of a credential is configured "
+		    "for that host");
+	else if (!grant_fetch(m, w, sb, q->host, q->repo, q->lifetime_ms))
+		ask_refuse(w, "busy", "Retry in a moment.", "as many "
+		    "repositories are being read with a credential as may be");
+}
