@@ -28,9 +28,11 @@ TESTS_TOGETHER = $(filter-out $(TESTS_ALONE) $(R)check_messages.py,$(TESTS))
 # what is not the same for somebody who is not root; those that play such a user
 # themselves when root runs them are not here
 TESTS_USER = $(filter-out tests/guarantees/test_drills.py,$(GUARANTEES)) \
-	$(R)test_cli.py $(R)test_copyin.py $(R)test_egress_suite.py $(R)test_engine.py \
+	$(R)test_checkpoint.py $(R)test_cli.py $(R)test_copyin.py \
+	$(R)test_diff.py $(R)test_egress_suite.py $(R)test_engine.py \
 	$(R)test_files.py $(R)test_http.py \
-	$(R)test_images_engine.py $(R)test_limits.py $(R)test_reap.py \
+	$(R)test_images_engine.py $(R)test_limits.py $(R)test_python.py \
+	$(R)test_reap.py $(R)test_search.py \
 	$(R)test_sbxd_hub.py $(R)test_sbxd_suite.py $(R)test_shell.py \
 	$(R)test_snapshot.py $(R)test_users.py $(R)test_worker.py \
 	test_broker test_privs test_proxy test_starter
