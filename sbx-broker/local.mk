@@ -1,9 +1,22 @@
 # sbx-broker
+
+# what can be tested without a process
+noinst_LIBRARIES += libsbxbroker.a
+libsbxbroker_a_SOURCES = sbx-broker/key.c sbx-broker/key.h \
+	sbx-broker/token.c sbx-broker/token.h \
+	sbx-broker/sources.c sbx-broker/sources.h \
+	sbx-broker/check.c sbx-broker/check.h
+libsbxbroker_a_CPPFLAGS = $(AM_CPPFLAGS) $(CRYPTO_CFLAGS)
+
 pkglibexec_PROGRAMS += sbx-broker
 sbx_broker_SOURCES = sbx-broker/main.c sbx-broker/broker.h \
-	sbx-broker/from_monitor.c
-sbx_broker_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS)
-sbx_broker_LDADD = libsbxev.a $(SBX_PRIVS_LIBS) $(EVENT_LIBS)
+	sbx-broker/from_monitor.c sbx-broker/from_journald.c \
+	sbx-broker/ask.c sbx-broker/grant.c sbx-broker/job.c \
+	sbx-broker/lock.c sbx-broker/mint.c sbx-broker/pool.c \
+	sbx-broker/record.c sbx-broker/record.h sbx-broker/status.c
+sbx_broker_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(CRYPTO_CFLAGS)
+sbx_broker_LDADD = libsbxbroker.a libsbxegress.a libsbxgit.a libsbxev.a \
+	$(SBX_PRIVS_LIBS) $(EVENT_LIBS) $(CRYPTO_LIBS)
 dist_man_MANS += sbx-broker/sbx-broker.8
 
 # sbx-broker/courier: one exchange with a credential.  What it decides by, for

@@ -30,6 +30,10 @@ daemon_start(struct daemon_run *r, const char *program, enum sbx_proc proc,
 	SBX_CLEANUP(free) char *path = sbx_xasprintf("%s/%s",
 	    build ? build : ".", program);
 	union sbx_any_msg none = { 0 };
+	/* it has nothing to say to a daemon that is only asked how it is */
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	const int fds[SBX_MSG_FDS_MAX] = { null, null, null, null };
+	bool good;
 	int pair[2];
 
 	r->proc = proc;
@@ -42,9 +46,11 @@ daemon_start(struct daemon_run *r, const char *program, enum sbx_proc proc,
 	}
 	(void)close(pair[1]);
 	sbx_chan_init(&r->c, pair[0], SBX_PROC_MONITOR, proc);
-	return sbx_chan_send(&r->c, type, 0, &none, NULL, 1000) == 0 &&
+	good = sbx_chan_send(&r->c, type, 0, &none, fds, 1000) == 0 &&
 	    sbx_chan_recv(&r->c, 5000) == 0 &&
 	    r->c.in->hdr.type == SBX_MSG_HELLO;
+	(void)close(null);
+	return good;
 }
 
 /* The wait status, once it ended within ms; else -1, and it is killed. */

@@ -1,0 +1,972 @@
+#!/usr/bin/env python3
+"""sbx-broker, driven as the monitor does, with couriers that are the test's
+own: what it takes as a source, what it gives to whom, and what it never
+tells."""
+import os
+import pwd
+import re
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
+import ipc  # noqa: E402
+import mcp  # noqa: E402
+
+PROGRAM = os.environ["SBX_BUILD"] + "/sbx-broker"
+COURIER, JOURNALD, COMMAND = 12, 4, 17      # enum sbx_proc
+FETCH, PUSH, API = 0, 1, 2                  # enum sbx_grant_op
+REPO_VIEW, ISSUE_COMMENT = 0, 9             # enum sbx_rest_op
+NOENT, TIMEOUT, POLICY = -15, -18, -19      # enum sbx_error
+STATIC = "ghp_" + "StaticCanary" * 3
+MINTED = "ghs_" + "MintedCanary" * 3
+COMMANDED = "gho_" + "CommandCanary" * 2
+OID = "%040x"
+t = mcp.Tap()
+top = tempfile.mkdtemp(prefix="sbx-broker-")
+
+
+def unprivileged():
+    """as nobody where the suite's users are not installed"""
+    if os.geteuid() != 0:
+        return {}
+    try:
+        pwd.getpwnam("sbx-broker")
+        return {}
+    except KeyError:
+        return {"user": 65534, "group": 65534, "extra_groups": []}
+
+
+def own(path):
+    """Whoever the program will be when it opens files owns it."""
+    u = unprivileged().get("user")
+    if u is not None:
+        os.chown(path, u, u)
+    return path
+
+
+def write(name, data, mode=0o600):
+    path = os.path.join(top, name)
+    with open(path, "wb") as f:
+        f.write(data)
+    os.chmod(path, mode)
+    return own(path)
+
+
+def key(name, *argv):
+    """A private key of openssl's, and its file."""
+    pem = subprocess.run(["openssl", *argv], check=True,
+                         capture_output=True).stdout
+    return write(name, pem)
+
+
+class Courier:
+    """The other end of BROKER_CHILD."""
+
+    def __init__(self, fd):
+        import socket
+        self.ch = ipc.Chan(socket.socket(fileno=fd))
+
+    def ready(self):
+        m = self.ch.recv(want="COURIER_START")
+        m.close()
+        self.ch.send("COURIER_READY")
+        return self
+
+    def minted(self, token=MINTED, life=3600, **more):
+        self.ch.send("COURIER_MINTED", status=201, token=token,
+                     expires_wall_s=int(time.time()) + life, **more)
+
+    def over(self, **more):
+        self.ch.send("COURIER_OVER", **more)
+
+
+class Broker:
+    """The program and the test as its monitor."""
+
+    def __init__(self, *sources, bot_commands=0, ready=True, journal=False,
+                 **popen):
+        mine, theirs = ipc.pair()
+        roots = ipc.memfd(b"roots")
+        self.ch = ipc.Chan(mine)
+        self.ch.send("BROKER_START", _fds=[roots], sources=sources,
+                     bot_commands=bot_commands)
+        os.close(roots)
+        self.proc = ipc.spawn(PROGRAM, theirs, stderr=subprocess.PIPE,
+                              **unprivileged(), **popen)
+        self.next = 0
+        self.ch.recv(want="HELLO")
+        self.journal = None
+        if journal:
+            a, b = ipc.pair()
+            self.ch.send("INTRODUCE", _fds=[b.fileno()], peer=JOURNALD)
+            b.close()
+            self.journal = ipc.Chan(a)
+        self.idle = []
+        if ready and sources:
+            self.idle = [self.courier() for _ in range(2)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.end()
+
+    def end(self):
+        self.ch.close()
+        try:
+            self.proc.wait(10)
+        except subprocess.TimeoutExpired:
+            self.proc.kill()
+            self.proc.wait()
+        self.err = self.proc.stderr.read().decode("utf-8", "replace")
+        self.proc.stderr.close()
+
+    def courier(self, timeout=5.0):
+        """Bring the one that it wants, and make it ready."""
+        return self.child(COURIER, timeout).ready()
+
+    def child(self, proc, timeout=5.0):
+        others = []
+        try:
+            while True:
+                m = self.ch.recv(timeout, want="BROKER_WANT")
+                if m["proc"] == proc:
+                    break
+                others.append(m)
+        finally:
+            self.ch.kept += others
+        a, b = ipc.pair()
+        self.ch.send("BROKER_CHILD", m.id, [b.fileno()], proc=proc)
+        b.close()
+        return Courier(a.detach())
+
+    def dial(self, timeout=5.0):
+        """Its next dial, answered by one end of a pair."""
+        m = self.ch.recv(timeout, want="BROKER_DIAL")
+        a, b = ipc.pair()
+        self.ch.send("BROKER_DIALLED", m.id, [b.fileno()])
+        a.close()
+        b.close()
+        return m
+
+    def job(self, want=None, timeout=5.0):
+        """The courier that is given something, and what; others are made
+        ready meanwhile."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            for c in list(self.idle):
+                if not select.select([c.ch], [], [], 0.02)[0]:
+                    continue
+                m = c.ch.recv(1)
+                self.idle.remove(c)
+                assert want is None or m.name == want, (m.name, want)
+                return c, m
+            try:
+                self.idle.append(self.courier(0.02))
+            except ipc.Timeout:
+                pass
+        raise ipc.Timeout()
+
+    def ask(self, name, timeout=5.0, want=None, **fields):
+        self.next += 1
+        self.ch.send(name, 0x1000 + self.next, **fields)
+        return self.ch.recv(timeout, want=want)
+
+    def grant(self, n=1, op=FETCH, host="github.com", repo="own/repo",
+              uses=10, lifetime_ms=60000, **more):
+        self.ch.send("BROKER_GRANT", grant="%016x" % n, op=op, host=host,
+                     repo=repo, uses=uses, lifetime_ms=lifetime_ms, **more)
+        return self.ch.recv(want="BROKER_GRANTED")
+
+    def exchange(self, n=1, mid=None):
+        """Its id; the answer comes later."""
+        self.next += 1
+        mid = mid or 0x2000 + self.next
+        fds = [os.open("/dev/null", os.O_RDWR) for _ in range(2)]
+        self.ch.send("BROKER_EXCHANGE", mid, fds, grant="%016x" % n)
+        for fd in fds:
+            os.close(fd)
+        return mid
+
+    def rest(self, credential=1, op=REPO_VIEW, host="github.com",
+             repo="Own/Repo", **more):
+        self.next += 1
+        mid = 0x3000 + self.next
+        fds = [os.open("/dev/null", os.O_RDWR) for _ in range(3)]
+        self.ch.send("BROKER_REST", mid, fds, op=op, host=host, repo=repo,
+                     credential=credential, **more)
+        for fd in fds:
+            os.close(fd)
+        return mid
+
+    def done(self, mid, timeout=5.0, want="BROKER_EXCHANGED"):
+        m = self.ch.recv(timeout, want=want)
+        assert m.id == mid, (m, mid)
+        return m
+
+    def status(self):
+        return self.ask("BROKER_STATUS", want="BROKER_STATE")["lines"]
+
+
+RSA = key("rsa.pem", "genrsa", "-traditional", "2048")
+RSA8 = key("rsa8.pem", "genpkey", "-algorithm", "RSA", "-pkeyopt",
+           "rsa_keygen_bits:2048")
+APP = "github_app 12345 678 " + RSA
+TOKEN = "github_token_file " + write("token", b"\n  " + STATIC.encode() + b"\n")
+
+
+def mint(b, c=None, **more):
+    """Serve one mint."""
+    b.dial()
+    c, m = b.job("COURIER_MINT")
+    m.close()
+    c.minted(**more)
+    c.ch.close()
+    return m
+
+
+def serve(b, mid, **over):
+    """Serve one exchange of git; what its courier was told."""
+    c, m = b.job("COURIER_GIT")
+    m.close()
+    c.over(**over)
+    c.ch.close()
+    b.done(mid)
+    return m
+
+
+# --- sources -------------------------------------------------------------------
+
+
+def bad_source(line, *words):
+    with Broker(line, ready=False) as b:
+        lines = [x for x in b.status() if re.match(r"[\w.]+: github_", x)]
+        ok = len(lines) == 1 and all(w in lines[0] for w in words) and \
+            not lines[0].endswith(": usable")
+        t.ok(ok, "status says why: " + ", ".join(words), b.status())
+        m = b.grant(host=lines[0].split(":")[0] if lines else "github.com")
+        t.ok(m["error"] not in (0, NOENT) and words[0] in m["reason"],
+             "so does a grant", m)
+        t.ok(b.ask("PING", want="PONG")["healthy"] == 1,
+             "and the broker lives")
+
+
+def test_good_sources():
+    with Broker(APP, TOKEN, "github_token_command /bin/x y",
+                "github_app ghe.example Iv1.0abc 9 " + RSA8,
+                "github_token_file ghe.example " + write(
+                    "gtoken", b"0123456789abcdef0123456789abcdef01234567"),
+                ready=False) as b:
+        lines = b.status()
+        want = subprocess.run(
+            "openssl rsa -in %s -pubout -outform DER 2>/dev/null | openssl "
+            "sha256 -binary | openssl base64" % RSA, shell=True, check=True,
+            capture_output=True, text=True).stdout.strip()
+        t.ok("github.com: github_app 12345 installation 678 key SHA256:%s: "
+             "usable" % want in lines, "an App is shown with its fingerprint",
+             lines)
+        t.ok(any(x.startswith("ghe.example: github_app Iv1.0abc installation "
+                              "9 key SHA256:") and x.endswith(": usable")
+                 for x in lines), "PKCS#8 and a client id, too", lines)
+        t.ok("github.com: github_token_file: usable" in lines and
+             "ghe.example: github_token_file: usable" in lines and
+             "github.com: github_token_command: usable" in lines,
+             "the others are usable", lines)
+        t.ok("/bin/x" not in repr(lines) and STATIC not in repr(lines),
+             "nothing of a secret is shown")
+        t.ok(b.grant()["source"] == "command", "the command comes first")
+        t.ok(b.grant(2, host="ghe.example")["source"] == "app",
+             "an App comes before a token")
+        m = b.grant(3, host="other.example")
+        t.ok(m["error"] == NOENT and "no source" in m["reason"],
+             "a host without source", m)
+    t.ok(STATIC not in b.err, "nothing of a secret is logged", b.err)
+
+
+def test_bad_files():
+    link = os.path.join(top, "link")
+    os.symlink(RSA, link)
+    fifo = os.path.join(top, "fifo")
+    os.mkfifo(fifo, 0o600)
+    own(fifo)
+    ec = key("ec.pem", "ecparam", "-genkey", "-name", "prime256v1", "-noout")
+    small = key("small.pem", "genrsa", "-traditional", "1024")
+    enc = key("enc.pem", "genrsa", "-aes128", "-passout", "pass:x", "2048")
+    app = "github_app 1 2 "
+    for path, *words in (
+            (link, "symbolic link"), (fifo, "no regular file"),
+            (top, "no regular file"), (top + "/none", "No such file"),
+            (write("group", b"x", 0o640), "mode is 0640", "chmod 0600"),
+            (write("other", b"x", 0o604), "mode is 0604"),
+            (write("junk", b"x" * 100), "no private key"),
+            (write("big", b"x" * 20000), "larger than 16384"),
+            (ec, "not of RSA"), (small, "1024 bits"),
+            (enc, "no private key", "encrypted")):
+        bad_source(app + path, *words)
+    token = "github_token_file "
+    for data, *words in (
+            (b"", "empty"), (b" \n ", "empty"), (b"short", "length"),
+            (STATIC.encode() + b" x", "characters"),
+            (STATIC.encode() + b"\nghp_second", "characters"),
+            (b"x" * 40, "begin as GitHub's"), (b"ghp_" + b"a" * 2100, "length"),
+            (b"x" * 5000, "larger than 4096")):
+        bad_source(token + write("bad", data), *words)
+    if os.geteuid() == 0:
+        path = write("foreign", STATIC.encode())
+        os.chown(path, 12345, 12345)
+        bad_source(token + path, "owner is uid 12345", "chown")
+    else:
+        t.absent("only root has files of others", "a file of somebody else")
+
+
+def test_bad_lines():
+    for line, *words in (
+            ("github_app 1 2", "[HOST] ID INSTALLATION KEYFILE"),
+            ("github_app a b c d e", "[HOST] ID INSTALLATION KEYFILE"),
+            ("github_app no/id 2 /x", "no App's id"),
+            ("github_app 1 x /x", "no installation's number"),
+            ("github_app 1 2 rel", "begins with /"),
+            ("github_app 0x7f.1 1 2 /x", "no host"),
+            ("github_token_file", "[HOST] FILE")):
+        bad_source(line, *words)
+    mine, theirs = ipc.pair()
+    ch = ipc.Chan(mine)
+    null = os.open("/dev/null", os.O_RDONLY)
+    ch.send("BROKER_START", _fds=[null], sources=["allowed_repo x/y"])
+    os.close(null)
+    p = ipc.spawn(PROGRAM, theirs, stderr=subprocess.PIPE, **unprivileged())
+    err = p.communicate(timeout=10)[1]
+    t.ok(p.returncode == 2 and b"is none of" in err,
+         "a line that names no source ends it at once", err)
+    ch.close()
+
+
+# --- git ------------------------------------------------------------------------
+
+
+def test_static():
+    with Broker(TOKEN, journal=True) as b:
+        t.ok(b.grant(repo="own/repo")["source"] == "token", "granted")
+        mid = b.exchange()
+        c, m = b.job("COURIER_GIT")
+        t.ok((m["op"], m["host"], m["port"], m["repo"], m["user"],
+              m["token"], m["ref"], len(m.fds)) ==
+             (FETCH, "github.com", 443, "own/repo", "x-access-token", STATIC,
+              "", 2), "the courier gets grant, token and descriptors", m)
+        m.close()
+        c.over(status=200, out_bytes=7, in_bytes=9)
+        m = b.done(mid)
+        t.ok((m["error"], m["begun"], m["status"], m["out_bytes"],
+              m["in_bytes"]) == (0, 1, 200, 7, 9), "its end is told", m)
+        c.ch.close()
+        r = b.journal.recv(want="JOURNAL_APPEND")
+        f = dict(zip(r["fields"][::2], r["fields"][1::2]))
+        t.ok(r["op"] == "exchange" and r["code"] == 0 and
+             f == {"verdict": "allowed", "grant": "%016x" % 1,
+                   "what": "fetch", "host": "github.com",
+                   "repo": "own/repo", "source": "token", "status": "200",
+                   "out": "7", "in": "9"}, "and recorded", (r, f))
+
+
+def test_grants():
+    with Broker(TOKEN) as b:
+        for more, words in (
+                ({"op": API}, "none of git"), ({"op": 77}, "none of git"),
+                ({"host": "GitHub.com"}, "canonical"),
+                ({"host": "github.com."}, "canonical"),
+                ({"repo": "Own/repo"}, "lower case"),
+                ({"repo": "own/../x"}, "lower case"),
+                ({"repo": "own"}, "lower case"),
+                ({"uses": 0}, "no use"), ({"lifetime_ms": 0}, "no use"),
+                ({"lifetime_ms": 3600001}, "too long"),
+                ({"ref": "refs/heads/x"}, "only a push"),
+                ({"op": PUSH}, "its ref"),
+                ({"op": PUSH, "ref": "refs/heads/x", "old_id": OID % 1,
+                  "new_id": OID % 0}, "delete"),
+                ({"op": PUSH, "ref": "refs/heads/x", "old_id": OID % 1,
+                  "new_id": "%064x" % 2}, "of one kind")):
+            m = b.grant(**more)
+            t.ok(m["error"] < 0 and words in m["reason"],
+                 "refused: " + words, (more, m))
+        t.ok(b.grant(7, uses=1)["error"] == 0, "a good one")
+        t.ok("there is one" in b.grant(7)["reason"], "not twice")
+        m = b.done(b.exchange(8))
+        t.ok(m["code"] == "not_granted" and m["begun"] == 0,
+             "an exchange of no grant", m)
+        serve(b, b.exchange(7))
+        m = b.done(b.exchange(7))
+        t.ok(m["code"] == "not_granted" and "used up" in m["reason"],
+             "a read uses one each time", m)
+        b.grant(9, lifetime_ms=300)
+        time.sleep(0.5)
+        t.ok(b.done(b.exchange(9))["code"] == "not_granted", "it expires")
+        b.grant(10)
+        mid = b.exchange(10)
+        c, m = b.job()
+        m.close()
+        b.ch.send("BROKER_REVOKE", grant="%016x" % 10)
+        m = b.done(mid)
+        t.ok(m["code"] == "not_granted" and m["begun"] == 1 and
+             "revoked" in m["reason"],
+             "revoked, and with it what was under way", m)
+        try:
+            c.ch.recv(2)
+            ended = False
+        except ipc.Closed:
+            ended = True
+        t.ok(ended, "its courier is let go")
+        t.ok("grants: 1" in b.status(), "and it is gone", b.status())
+
+
+def test_push():
+    with Broker(TOKEN) as b:
+        push = {"op": PUSH, "ref": "refs/heads/x", "old_id": OID % 1,
+                "new_id": OID % 2, "force": 1, "uses": 1}
+        b.grant(1, **push)
+        a = b.exchange()
+        c, m = b.job()
+        t.ok((m["op"], m["ref"], m["old_id"], m["new_id"], m["force"]) ==
+             (PUSH, "refs/heads/x", OID % 1, OID % 2, 1),
+             "the courier is told the one change", m)
+        m.close()
+        second = b.exchange()
+        try:
+            b.job(timeout=0.5)
+            t.ok(False, "a second one waits for the first")
+        except ipc.Timeout:
+            t.ok(True, "a second one waits for the first")
+        c.over(status=200, out_bytes=0, in_bytes=500)
+        c.ch.close()
+        b.done(a)
+        c, m = b.job()
+        m.close()
+        c.over(status=200, out_bytes=4, in_bytes=10)
+        c.ch.close()
+        b.done(second)
+        t.ok(True, "asking for the refs is no use, nor a probe")
+        third = b.exchange()
+        c, m = b.job()
+        m.close()
+        fourth = b.exchange()
+        c.over(status=200, out_bytes=1000, in_bytes=10)
+        c.ch.close()
+        b.done(third)
+        m = b.done(fourth)
+        t.ok(m["code"] == "not_granted" and "used up" in m["reason"],
+             "a push is, and who waited is refused", m)
+        b.grant(2, **push)
+        mid = b.exchange(2)
+        c, m = b.job()
+        m.close()
+        c.ch.close()
+        b.done(mid)
+        m = b.done(b.exchange(2))
+        t.ok("used up" in m["reason"],
+             "a courier that dies may have pushed", m)
+
+
+# --- minting -----------------------------------------------------------------------
+
+
+def test_mint():
+    with Broker(APP, journal=True) as b:
+        b.grant(1, uses=20)
+        first, second = b.exchange(), b.exchange()
+        d = b.dial()
+        t.ok((d["host"], d["port"]) == ("api.github.com", 443),
+             "the API is dialled", d)
+        c, m = b.job("COURIER_MINT")
+        t.ok((m["host"], m["port"], m["prefix"], m["installation"], m["repo"],
+              m["permissions"], len(m.fds)) ==
+             ("api.github.com", 443, "", 678, "own/repo",
+              '{"contents":"read","metadata":"read"}', 1),
+             "one mint, for one repository and the least there is", m)
+        t.ok(m["jwt"].count(".") == 2 and len(m["jwt"]) > 300,
+             "with a JWT")
+        m.close()
+        t.ok(not any(x.name == "BROKER_DIAL" for x in b.ch.kept) and
+             b.ch.quiet(0.3) or all(x.name != "BROKER_DIAL"
+                                    for x in b.ch.kept),
+             "the second exchange waits for the same")
+        c.minted()
+        c.ch.close()
+        got = [serve_one(b) for _ in range(2)]
+        t.ok(all(x["token"] == MINTED for x in got), "both get it", got)
+        ends = {b.ch.recv(want="BROKER_EXCHANGED").id for _ in range(2)}
+        t.ok(ends == {first, second}, "and both end")
+        serve(b, b.exchange())
+        t.ok(all(x.name != "BROKER_DIAL" for x in b.ch.kept),
+             "a third finds it in the cache")
+        t.ok("tokens: 1 kept, 1 minted" in b.status(), "status counts it",
+             b.status())
+        b.grant(2, repo="own/other")
+        mid = b.exchange(2)
+        m = mint(b, token="ghs_" + "B" * 36)
+        t.ok(m["repo"] == "own/other", "another repository, another token")
+        t.ok(serve(b, mid)["token"] == "ghs_" + "B" * 36, "its own")
+        b.grant(3, op=PUSH, ref="refs/heads/x", old_id=OID % 1,
+                new_id=OID % 2)
+        mid = b.exchange(3)
+        m = mint(b, token="ghs_" + "C" * 36)
+        t.ok(m["permissions"] == '{"contents":"write","metadata":"read"}',
+             "a push needs another, too", m)
+        serve(b, mid, out_bytes=100)
+        records = []
+        while b.journal.kept or select.select([b.journal], [], [], 0.3)[0]:
+            records.append(b.journal.recv(1))
+        mints = [dict(zip(r["fields"][::2], r["fields"][1::2]))
+                 for r in records if r["op"] == "token_mint"]
+        t.ok(len(mints) == 3 and [x["token"] for x in mints] ==
+             ["1", "2", "3"] and mints[0]["app"] == "12345" and
+             mints[0]["repo"] == "own/repo" and "expires" in mints[0] and
+             mints[0]["permissions"] == m_perm(), "each mint is recorded",
+             mints)
+        uses = [dict(zip(r["fields"][::2], r["fields"][1::2]))
+                for r in records if r["op"] == "exchange"]
+        t.ok([x["token"] for x in uses] == ["1", "1", "1", "2", "3"],
+             "and which token an exchange had", uses)
+        t.ok(MINTED not in repr(records), "nothing of it is recorded")
+    t.ok(MINTED not in b.err, "nor logged")
+
+
+def m_perm():
+    return '{"contents":"read","metadata":"read"}'
+
+
+def serve_one(b):
+    c, m = b.job("COURIER_GIT")
+    m.close()
+    c.over(status=200)
+    c.ch.close()
+    return m
+
+
+def test_expiry():
+    with Broker(APP) as b:
+        b.grant(1, uses=20)
+        mid = b.exchange()
+        mint(b, life=301)
+        serve(b, mid)
+        mid = b.exchange()
+        t.ok(serve(b, mid)["token"] == MINTED, "one second of use")
+        time.sleep(1.2)
+        mid = b.exchange()
+        mint(b, token="ghs_" + "N" * 36, life=100)
+        t.ok(serve(b, mid)["token"] == "ghs_" + "N" * 36,
+             "none is used in its last five minutes")
+        mid = b.exchange()
+        mint(b)
+        serve(b, mid)
+        t.ok(any("clock" in x for x in b.ch.log),
+             "a strange life is blamed on the clock", b.ch.log)
+        mid = b.exchange()
+        serve(b, mid, error=-19, code="unauthorized", status=401)
+        mid = b.exchange()
+        mint(b, token="ghs_" + "O" * 36)
+        t.ok(serve(b, mid)["token"] == "ghs_" + "O" * 36,
+             "one that its host does not take is forgotten")
+
+
+def test_refusals():
+    with Broker(APP, journal=True) as b:
+        b.grant(1, uses=100)
+        for fields, code, *words in (
+                ({"error": -3, "status": 401}, "source_failed", "401", "id",
+                 "key", "clock", "12345"),
+                ({"error": -3, "status": 403}, "source_failed", "403",
+                 "678", "contents"),
+                ({"error": -3, "status": 404}, "source_failed", "404",
+                 "own/repo", "678"),
+                ({"error": -3, "status": 422}, "source_failed", "422",
+                 "own/repo"),
+                ({"error": -3, "status": 429}, "rate_limited", "429"),
+                ({"error": -3, "status": 502, "reason": "bad \x1b gateway"},
+                 "upstream", "502", "bad \\x1b gateway"),
+                ({"error": TIMEOUT, "reason": "no answer"}, "timeout",
+                 "no answer"),
+                ({"token": "xxx"}, "source_failed", "no token"),
+                ({"token": "ghp " + "x" * 40}, "source_failed", "no token"),
+                ({"token": "x" * 40}, "source_failed", "GitHub's")):
+            mid = b.exchange()
+            b.dial()
+            c, m = b.job("COURIER_MINT")
+            m.close()
+            c.ch.send("COURIER_MINTED", **fields)
+            c.ch.close()
+            m = b.done(mid)
+            t.ok(m["code"] == code and not m["begun"] and
+                 all(w in m["reason"] for w in words), "told: " + words[0],
+                 (fields, m))
+        mid = b.exchange()
+        m = b.ch.recv(want="BROKER_DIAL")
+        b.ch.send("BROKER_NOT_DIALLED", m.id, reason="no route")
+        m = b.done(mid)
+        t.ok(m["code"] == "upstream" and "no route" in m["reason"],
+             "told: no connection", m)
+        mid = b.exchange()
+        b.dial()
+        c, m = b.job("COURIER_MINT")
+        m.close()
+        c.ch.close()
+        m = b.done(mid)
+        t.ok(m["code"] == "no_courier" and "without a word" in m["reason"],
+             "told: its courier died", m)
+        r = b.journal.recv(want="JOURNAL_APPEND")
+        f = dict(zip(r["fields"][::2], r["fields"][1::2]))
+        t.ok(r["op"] == "token_mint" and r["code"] == 1 and
+             "401" in f["reason"] and f["source"] == "app",
+             "a refusal is recorded", (r, f))
+
+
+def test_next_source():
+    second = "github_app 99 1 " + RSA8
+    with Broker(APP, second, TOKEN) as b:
+        b.grant()
+        mid = b.exchange()
+        b.dial()
+        c, m = b.job("COURIER_MINT")
+        m.close()
+        c.ch.send("COURIER_MINTED", error=-3, status=404)
+        c.ch.close()
+        m = mint(b)
+        t.ok(m["installation"] == 1, "behind one App comes the next", m)
+        t.ok(serve(b, mid)["token"] == MINTED, "whose token is used")
+        serve(b, b.exchange())
+        t.ok("tokens: 1 kept, 1 minted" in b.status(),
+             "and found again at once", b.status())
+        b.grant(2, repo="own/third")
+        mid = b.exchange(2)
+        for _ in range(2):
+            b.dial()
+            c, m = b.job("COURIER_MINT")
+            m.close()
+            c.ch.send("COURIER_MINTED", error=-3, status=422)
+            c.ch.close()
+        t.ok(serve(b, mid)["token"] == STATIC, "the token comes last")
+    with Broker("github_app 1 2 /none", TOKEN) as b:
+        t.ok(b.grant()["source"] == "token",
+             "one that cannot be used is passed over")
+        t.ok(serve(b, b.exchange())["token"] == STATIC, "in an exchange, too")
+
+
+def test_enterprise():
+    with Broker("github_app ghe.example 1 2 " + RSA) as b:
+        b.grant(host="ghe.example")
+        mid = b.exchange()
+        d = b.dial()
+        t.ok(d["host"] == "ghe.example", "its API is on the host itself", d)
+        c, m = b.job("COURIER_MINT")
+        t.ok(m["prefix"] == "/api/v3", "below /api/v3", m)
+        m.close()
+        c.minted(token="v1.0123456789abcdef01")
+        c.ch.close()
+        m = serve(b, mid)
+        t.ok(m["token"] == "v1.0123456789abcdef01" and
+             m["host"] == "ghe.example", "its tokens look otherwise", m)
+
+
+def test_command():
+    with Broker("github_token_command /bin/x", APP, TOKEN) as b:
+        b.grant(1, uses=20)
+        b.grant(2, repo="own/other")
+        first, second = b.exchange(), b.exchange(2)
+        m = b.child(COMMAND)
+        m.ch.send("COMMAND_TOKEN", token=COMMANDED)
+        m.ch.close()
+        got = [serve_one(b) for _ in range(2)]
+        t.ok([x["token"] for x in got] == [COMMANDED] * 2,
+             "one run for all that wait", got)
+        t.ok({b.ch.recv(want="BROKER_EXCHANGED").id for _ in range(2)} ==
+             {first, second}, "and both end")
+        for fields, *words in (
+                ({"error": -3, "reason": "it ended with 1"},
+                 "it ended with 1"),
+                ({"token": "no token"}, "no token")):
+            mid = b.exchange()
+            c = b.child(COMMAND)
+            c.ch.send("COMMAND_TOKEN", **fields)
+            m = b.done(mid)
+            t.ok(m["code"] == "source_failed" and
+                 all(w in m["reason"] for w in words) and
+                 "github_token_command" in m["reason"],
+                 "each use runs it again, and nothing is asked behind it", m)
+            c.ch.close()
+        mid = b.exchange()
+        m = {"proc": None}
+        while m["proc"] != COMMAND:
+            m = b.ch.recv(want="BROKER_WANT")
+        b.ch.send("BROKER_NO_CHILD", m.id, proc=COMMAND, reason="no such")
+        m = b.done(mid)
+        t.ok("no such" in m["reason"], "it cannot be started", m)
+        mid = b.exchange()
+        c = b.child(COMMAND)
+        c.ch.send("COURIER_READY")
+        m = b.done(mid)
+        t.ok("may not" in m["reason"], "it says what it may not", m)
+
+
+# --- REST ------------------------------------------------------------------------
+
+
+def test_rest():
+    with Broker(APP, bot_commands=1) as b:
+        mid = b.rest(credential=0, number=7, page=2, text="t")
+        c, m = b.job("COURIER_REST")
+        t.ok((m["op"], m["bot_commands"], m["host"], m["port"], m["prefix"],
+              m["repo"], m["number"], m["page"], m["text"], m["token"],
+              len(m.fds)) == (REPO_VIEW, 1, "api.github.com", 443, "",
+                              "Own/Repo", 7, 2, "t", "", 3),
+             "without a credential none is looked for", m)
+        m.close()
+        c.over(status=200, next_page=3, retry_s=4)
+        c.ch.close()
+        m = b.done(mid, want="BROKER_RESTED")
+        t.ok((m["error"], m["status"], m["next_page"], m["retry_s"]) ==
+             (0, 200, 3, 4), "what was answered is told", m)
+        mid = b.rest(op=ISSUE_COMMENT)
+        m = mint(b)
+        t.ok('"issues":"write"' in m["permissions"] and
+             "contents" not in m["permissions"],
+             "a write's token can do that alone", m)
+        c, m = b.job("COURIER_REST")
+        m.close()
+        t.ok(m["token"] == MINTED, "and goes to its courier")
+        c.over(error=-3, status=422, code="validation", reason="no \x07 way")
+        c.ch.close()
+        m = b.done(mid, want="BROKER_RESTED")
+        t.ok((m["code"], m["reason"], m["status"]) ==
+             ("validation", "no \\x07 way", 422), "a refusal is told", m)
+        for more in ({"op": 200}, {"repo": "x"}, {"host": "A.b"},
+                     {"repo": "../x"}):
+            m = b.done(b.rest(**more), want="BROKER_RESTED")
+            t.ok(m["code"] == "bad_request", "refused: %r" % more, m)
+        m = b.done(b.rest(host="other.example"), want="BROKER_RESTED")
+        t.ok(m["code"] == "no_source", "a host without source", m)
+
+
+# --- couriers -----------------------------------------------------------------------
+
+
+def test_pool():
+    with Broker(ready=False) as b:
+        t.ok(b.ch.quiet(0.3), "without sources none is kept ready")
+        mid = b.rest(credential=0)
+        c, m = b.job("COURIER_REST", 5)
+        m.close()
+        t.ok(m["token"] == "", "but one comes when it is needed")
+        c.over(status=200)
+        b.done(mid, want="BROKER_RESTED")
+    with Broker(TOKEN) as b:
+        t.ok(b.ch.quiet(0.3), "two are kept ready, no more")
+        b.idle.pop().ch.close()
+        b.idle.append(b.courier())
+        t.ok(True, "one that ends is replaced")
+        b.grant()
+        mid = b.exchange()
+        c, m = b.job()
+        m.close()
+        c.ch.send("COURIER_MINTED", token=MINTED)
+        m = b.done(mid)
+        t.ok(m["code"] == "no_courier" and "may not" in m["reason"],
+             "a courier that says what is not due is ended", m)
+        mid = b.exchange()
+        c, m = b.job()
+        m.close()
+        c.ch.send_raw(b"\0" * 40)
+        t.ok(b.done(mid)["code"] == "no_courier", "or what is nothing")
+        mid = b.exchange()
+        c, m = b.job()
+        m.close()
+        c.over(status=200)
+        c.over(status=500)
+        m = b.done(mid)
+        t.ok(m["status"] == 200 and b.ch.quiet(0.3) or
+             all(x.name == "BROKER_WANT" for x in b.ch.kept),
+             "its last word is one")
+        mid = b.exchange()
+        c, m = b.job()
+        m.close()
+        c.over(error=-3, code="evil\nword", reason="x" * 255)
+        m = b.done(mid)
+        t.ok(m["code"] == "upstream", "a word of its own is none of ours", m)
+        t.ok(b.ask("PING", want="PONG")["healthy"] == 1,
+             "nothing of it ends the broker")
+    with Broker(TOKEN, ready=False) as b:
+        b.grant()
+        mid = b.exchange()
+        for _ in range(6):
+            try:
+                m = b.ch.recv(2.5, want=("BROKER_WANT", "BROKER_EXCHANGED"))
+            except ipc.Timeout:
+                break
+            if m.name == "BROKER_EXCHANGED":
+                break
+            b.ch.send("BROKER_NO_CHILD", m.id, proc=COURIER, reason="full")
+        t.ok(m.name == "BROKER_EXCHANGED" and m.id == mid and
+             m["code"] == "no_courier" and m["begun"] == 0,
+             "no courier at all is told soon", m)
+
+
+def test_limits():
+    with Broker(TOKEN) as b:
+        for n in range(1, 20):
+            b.grant(n, uses=1000)
+        ids = [b.exchange(n % 19 + 1) for n in range(120)]
+        ends = []
+        while True:
+            try:
+                m = b.ch.recv(0.5, want="BROKER_EXCHANGED")
+            except ipc.Timeout:
+                break
+            ends.append(m)
+        t.ok(len(ends) == 120 - 96 and {m["code"] for m in ends} ==
+             {"no_courier"}, "so many exchanges and no more", len(ends))
+        wants = [m for m in b.ch.kept if m.name == "BROKER_WANT"]
+        t.ok(0 < len(wants) <= 30, "so many couriers are asked for",
+             len(wants))
+        work = []
+        while True:
+            try:
+                c, m = b.job(timeout=1.5)
+            except ipc.Timeout:
+                break
+            m.close()
+            work.append(c)
+        t.ok(len(work) == 28, "exchanges leave some to mints", len(work))
+        t.ok(len(set(ids)) == 120 and b.ask("PING", want="PONG")["healthy"],
+             "it is well")
+
+
+def test_violations():
+    for name, fields in (("BROKER_DIALLED", {}), ("BROKER_CHILD",
+                                                  {"proc": COURIER}),
+                         ("BROKER_CHILD", {"proc": 3}),
+                         ("INTRODUCE", {"peer": 2})):
+        with Broker() as b:
+            fd = os.open("/dev/null", os.O_RDONLY)
+            b.ch.send(name, 77, [fd], **fields)
+            os.close(fd)
+            try:
+                code = b.proc.wait(5)
+            except subprocess.TimeoutExpired:
+                code = None
+            t.ok(code == 3, "%s that nobody asked for ends it" % name, code)
+
+
+# --- lock --------------------------------------------------------------------------
+
+
+def test_lock():
+    with Broker(APP, TOKEN, journal=True) as b:
+        b.grant(1, uses=20)
+        mid = b.exchange()
+        mint(b)
+        serve(b, mid)
+        mid = b.exchange()
+        c, m = b.job()
+        m.close()
+        b.ch.send("BROKER_LOCK", 500, on=1)
+        m = b.done(mid)
+        t.ok(m["code"] == "locked" and m["begun"], "what goes on ends", m)
+        d = b.dial()
+        t.ok(d["host"] == "api.github.com", "the API is dialled", d)
+        c, m = b.job("COURIER_REVOKE")
+        t.ok((m["host"], m["prefix"], m["token"]) ==
+             ("api.github.com", "", MINTED), "the token is revoked", m)
+        m.close()
+        c.over(status=204)
+        c.ch.close()
+        m = b.ch.recv(want="BROKER_LOCKED")
+        t.ok((m.id, m["tokens"], m["failed"]) == (500, 1, 0), "and told", m)
+        t.ok(b.done(b.exchange())["code"] == "locked" and
+             b.done(b.rest(credential=0),
+                    want="BROKER_RESTED")["code"] == "locked" and
+             "locked down" in b.grant(2)["reason"], "nothing is taken now")
+        lines = b.status()
+        t.ok("locked: yes" in lines and "grants: 0" in lines and
+             "tokens: 0 kept, 1 minted" in lines, "status says so", lines)
+        b.ch.send("BROKER_LOCK", 501, on=1)
+        m = b.ch.recv(want="BROKER_LOCKED")
+        t.ok((m.id, m["tokens"]) == (501, 0), "again: nothing is left", m)
+        b.ch.send("BROKER_LOCK", 502, on=0)
+        m = b.ch.recv(want="BROKER_LOCKED")
+        t.ok(m.id == 502 and b.grant(3, repo="own/new")["error"] == 0,
+             "it is lifted", m)
+        mid = b.exchange(3)
+        mint(b)
+        t.ok(serve(b, mid)["token"] == MINTED, "and all goes on")
+        b.ch.send("BROKER_LOCK", 503, on=1)
+        begin = time.monotonic()
+        b.ch.recv(want="BROKER_DIAL")
+        m = b.ch.recv(want="BROKER_LOCKED")
+        took = time.monotonic() - begin
+        t.ok((m["tokens"], m["failed"]) == (0, 1) and 1 < took < 2.5,
+             "a host that is not reached holds it up for 2 s at most",
+             (m, took))
+        seen = {}
+        while select.select([b.journal], [], [], 0.3)[0]:
+            r = b.journal.recv(1)
+            seen.setdefault(r["op"], []).append(r["code"])
+        t.ok(seen.get("token_revoke") == [0, 1], "both are recorded", seen)
+
+
+# --- what can be seen from outside -----------------------------------------------------
+
+
+def test_outside():
+    with Broker(APP, TOKEN, "github_token_file ghe.example " + write(
+            "gt", b"ghe0123456789canary0123456789")) as b:
+        b.grant(1, uses=20)
+        mid = b.exchange()
+        mint(b)
+        serve(b, mid)
+        pid = b.proc.pid
+        for name in ("environ", "cmdline"):
+            try:
+                with open("/proc/%d/%s" % (pid, name), "rb") as f:
+                    data = f.read()
+            except PermissionError:
+                data = b""
+            t.ok(not any(s.encode() in data for s in (STATIC, MINTED)),
+                 "nothing of a secret in its " + name)
+        with open("/proc/%d/limits" % pid) as f:
+            core = re.search(r"Max core file size\s+(\d+)", f.read())
+        t.ok(core and int(core[1]) <= 1, "it leaves no core", core)
+        if os.geteuid() != 0:
+            t.absent("only root reads its memory", "memory")
+            return
+        found, secrets = {}, (STATIC.encode(), MINTED.encode())
+        with open("/proc/%d/smaps" % pid) as f:
+            maps = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) (\S+) .*?^VmFlags: "
+                              r"(.*?)$", f.read(), re.S | re.M)
+        with open("/proc/%d/mem" % pid, "rb", 0) as mem:
+            for a, z, perm, flags in maps:
+                if "r" not in perm:
+                    continue
+                try:
+                    mem.seek(int(a, 16))
+                    data = mem.read(int(z, 16) - int(a, 16))
+                except (OSError, ValueError, OverflowError):
+                    continue
+                for s in secrets:
+                    if data and s in data:
+                        found.setdefault(s, []).append(flags.split())
+        t.ok(set(found) == set(secrets), "its memory holds both", found)
+        t.ok(all("lo" in f and "dd" in f and "wf" in f
+                 for fl in found.values() for f in fl),
+             "each in locked pages that are not dumped, and nowhere else",
+             found)
+
+
+try:
+    if shutil.which("openssl") is None:
+        t.skip("no openssl", "the broker")
+        t.done()
+        sys.exit(0)
+    mcp.main(t, globals(), sys.argv[1:])
+finally:
+    shutil.rmtree(top, ignore_errors=True)
