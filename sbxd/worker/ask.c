@@ -25,7 +25,8 @@ static const uint16_t from_monitor[] = { SBX_MSG_WORK_CALL,
 	SBX_MSG_SB_RESTORED, SBX_MSG_SNAP_ITEM, SBX_MSG_SNAP_REMOVED,
 	SBX_MSG_DEPS_READY, SBX_MSG_SB_REAPED, SBX_MSG_RUN_RECORDS,
 	SBX_MSG_FILE_DONE, SBX_MSG_UNDO_KEPT, SBX_MSG_UNDO_VERSION,
-	SBX_MSG_UNDO_NONE, SBX_MSG_GATE_STATE, 0 };
+	SBX_MSG_UNDO_NONE, SBX_MSG_GATE_STATE, SBX_MSG_REPO_OPENED,
+	SBX_MSG_REPO_CLOSED, SBX_MSG_REPO_RUNS, SBX_MSG_API_DONE, 0 };
 const struct sbx_accepts worker_from_monitor = { SBX_PROC_WORKER,
 	SBX_PROC_MONITOR, from_monitor };
 
@@ -778,6 +779,69 @@ gate_wait(struct ask *a, const char *gate, uint32_t wait_ms,
 	    ASK_MS, SBX_MSG_GATE_STATE);
 
 	return (error == 0 ? take_gate(a, ret_gate) : error);
+}
+
+int
+repo_open(struct ask *a, const struct sbx_repo_open *m,
+    struct ask_repo *ret_repo)
+{
+	const struct sbx_repo_opened *o;
+	int error;
+
+	memset(ret_repo, 0, sizeof(*ret_repo));
+	error = call(a, SBX_MSG_REPO_OPEN, m, NULL, ASK_MS,
+	    SBX_MSG_REPO_OPENED);
+	if (error != 0)
+		return (error);
+	o = &a->chan.in->m.repo_opened;
+	if ((*o->grant != '\0' && !sbx_is_hex(o->grant, SBX_RUN_HEX)) ||
+	    COPY(ret_repo->grant, o->grant) != 0 ||
+	    COPY(ret_repo->why, o->why) != 0)
+		return (broken(a, SBX_E_DECODE));
+	return (0);
+}
+
+int
+repo_close(struct ask *a, const char *grant)
+{
+	const struct sbx_repo_close m = { .grant = grant };
+
+	return (call(a, SBX_MSG_REPO_CLOSE, &m, NULL, ASK_MS,
+	    SBX_MSG_REPO_CLOSED));
+}
+
+int
+repo_run(struct ask *a, const char *run, const char *grant, const char *path)
+{
+	const struct sbx_repo_run m = { .run = run, .grant = grant,
+		.path = path };
+
+	return (call(a, SBX_MSG_REPO_RUN, &m, NULL, ASK_MS,
+	    SBX_MSG_REPO_RUNS));
+}
+
+int
+api_ask(struct ask *a, const struct sbx_api_ask *m, const int fds[2],
+    struct ask_api *ret_api)
+{
+	const struct sbx_api_done *d;
+	int error;
+
+	memset(ret_api, 0, sizeof(*ret_api));
+	error = call(a, SBX_MSG_API_ASK, m, fds, ASK_API_MS,
+	    SBX_MSG_API_DONE);
+	if (error != 0)
+		return (error);
+	d = &a->chan.in->m.api_done;
+	if (COPY(ret_api->code, d->code) != 0 ||
+	    COPY(ret_api->reason, d->reason) != 0)
+		return (broken(a, SBX_E_DECODE));
+	ret_api->error = d->error;
+	ret_api->status = d->status;
+	ret_api->next_page = d->next_page;
+	ret_api->retry_s = d->retry_s;
+	ret_api->credential = d->credential != 0;
+	return (0);
 }
 
 int

@@ -21,6 +21,7 @@
 #define ASK_MS 20000	/* the monitor gives up after 15 s, and says so */
 #define ASK_SNAPSHOT_MS 44000	/* a copy of much */
 #define ASK_CREATE_MS 40000	/* a sandbox that starts on a busy machine */
+#define ASK_API_MS 44000	/* one exchange with a host's API */
 
 extern const struct sbx_accepts worker_from_monitor;
 
@@ -139,6 +140,20 @@ struct ask_gate {
 	struct sbx_strs results;
 };
 
+/* May it be read with a credential? */
+struct ask_repo {
+	char grant[17];		/* "": without one, and why */
+	char why[256];
+};
+/* API_DONE */
+struct ask_api {
+	int32_t error;
+	uint32_t status, next_page;
+	char code[32], reason[256];
+	uint64_t retry_s;
+	bool credential;
+};
+
 /* Owns fd from now on. */
 void ask_init(struct ask *a, int fd);
 void ask_clear(struct ask *a);
@@ -212,6 +227,16 @@ int gate_start(struct ask *a, const struct sbx_gate_start *m, int list_fd,
     struct ask_gate *ret_gate);
 int gate_wait(struct ask *a, const char *gate, uint32_t wait_ms,
     struct ask_gate *ret_gate);
+
+int repo_open(struct ask *a, const struct sbx_repo_open *m,
+    struct ask_repo *ret_repo);
+int repo_close(struct ask *a, const char *grant);
+/* grant "": there is none. */
+int repo_run(struct ask *a, const char *run, const char *grant,
+    const char *path);
+/* fds: borrowed; [0] sealed. */
+int api_ask(struct ask *a, const struct sbx_api_ask *m, const int fds[2],
+    struct ask_api *ret_api);
 
 /* Not a request: nothing comes back. */
 int work_progress(struct ask *a, uint64_t done, uint64_t total,
