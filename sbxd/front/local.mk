@@ -5,7 +5,7 @@ libsbxtools_a_SOURCES = sbxd/front/tools/list.c sbxd/front/tools/schema.h \
 	sbxd/front/tools/tables.c \
 	sbxd/front/tools/tools.h sbxd/front/tools/tools_copy.c \
 	sbxd/front/tools/tools_exec.c sbxd/front/tools/tools_files.c sbxd/front/tools/tools_lifecycle.c \
-	sbxd/front/tools/tools_guide.c sbxd/front/tools/tools_search.c \
+	sbxd/front/tools/tools_github.c sbxd/front/tools/tools_guide.c sbxd/front/tools/tools_search.c \
 	sbxd/front/tools/tools_snapshot.c \
 	sbxd/front/tools/tools_verify.c
 libsbxtools_a_CPPFLAGS = $(AM_CPPFLAGS)

@@ -55,24 +55,15 @@ struct args_schema {
 	struct args_prop props[MAX_PROPS];
 };
 
-/*
- * Arguments of the reference whose work this build does not do yet.  They are
- * not in the schemas; a client that sends one learns why, unless it asks for
- * nothing (null).
- */
+/* Arguments of the reference that are not in the schemas; a client that sends
+ * one learns why, unless it asks for nothing (null). */
+#define CLONES "only sandbox_initialize clones"
 static const struct {
 	const char *name, *why;
 } later[] = {
-	{ "branch", "cloning is not available in this build; use "
-	    "copy_project" },
-	{ "clone_dest", "cloning is not available in this build; use "
-	    "copy_project" },
-	{ "clone_repo", "cloning is not available in this build; use "
-	    "copy_project" },
-	{ "pip_args", "dependencies are not installed in this build" },
-	{ "pip_extras", "dependencies are not installed in this build" },
-	{ "pr", "cloning is not available in this build; use copy_project" },
-	{ "repo", "cloning is not available in this build; use copy_project" },
+	{ "branch", CLONES }, { "clone_dest", CLONES },
+	{ "clone_repo", CLONES }, { "pip_args", CLONES },
+	{ "pip_extras", CLONES }, { "pr", CLONES }, { "repo", CLONES },
 };
 
 /* --- compiling ------------------------------------------------------------ */
@@ -376,7 +367,7 @@ check_unknown(const struct args_schema *s, const char *name,
 {
 	size_t i;
 
-	/* "image": the tools that make sandboxes */
+	/* "image": a tool that makes sandboxes */
 	for (i = 0; prop_find(s, "image") != NULL && i < SBX_NELEM(later);
 	    i++) {
 		if (strcmp(name, later[i].name) != 0)

@@ -10,6 +10,10 @@ libsbxworker_a_SOURCES = \
 	sbxd/worker/run.c sbxd/worker/run.h \
 	sbxd/worker/view.c sbxd/worker/view.h \
 	sbxd/worker/prompts.c sbxd/worker/resources.c \
+	sbxd/worker/clone.c sbxd/worker/clone.h sbxd/worker/deps.c \
+	sbxd/worker/github.c sbxd/worker/github.h \
+	sbxd/worker/thread.c sbxd/worker/thread.h \
+	sbxd/worker/tool_clone.c sbxd/worker/tool_issue.c sbxd/worker/tool_pr.c \
 	sbxd/worker/guide.h sbxd/worker/tool_guide.c sbxd/worker/tool_copy.c sbxd/worker/tool_exec.c \
 	sbxd/worker/tool_lifecycle.c sbxd/worker/tool_output.c \
 	sbxd/worker/script.c sbxd/worker/script.h \
@@ -31,9 +35,10 @@ sbxd_worker_LDADD = libsbxworker.a libsbxreport.a libsbxtools.a libsbxprivs.a li
 dist_man_MANS += sbxd/worker/sbxd-worker.8
 
 # scripts that run in a sandbox, as strings
-EXTRA_DIST += sbxd/worker/verify.sh sbxd/worker/affected.py
-BUILT_SOURCES += verify_script.h
-CLEANFILES += verify_script.h
+EXTRA_DIST += sbxd/worker/verify.sh sbxd/worker/affected.py \
+	sbxd/worker/clone.sh sbxd/worker/deps.sh
+BUILT_SOURCES += verify_script.h clone_script.h deps_script.h
+CLEANFILES += verify_script.h clone_script.h deps_script.h
 verify_script.h: $(top_srcdir)/sbxd/worker/verify.sh \
 	$(top_srcdir)/sbxd/worker/affected.py
 	$(AM_V_GEN)for n in verify.sh affected.py; do \
@@ -41,3 +46,12 @@ verify_script.h: $(top_srcdir)/sbxd/worker/verify.sh \
 		sed -e 's/[\\"]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/' \
 			$(top_srcdir)/sbxd/worker/$$n; echo ";"; done >$@.tmp && mv $@.tmp $@
 libsbxworker_a-tool_verify.$(OBJEXT): verify_script.h
+clone_script.h: $(top_srcdir)/sbxd/worker/clone.sh
+deps_script.h: $(top_srcdir)/sbxd/worker/deps.sh
+clone_script.h deps_script.h:
+	$(AM_V_GEN)n=$@; n=$${n%_script.h}; { \
+		echo "static const char $${n}_script[] ="; \
+		sed -e 's/[\\"]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/' \
+			$(top_srcdir)/sbxd/worker/$$n.sh; echo ";"; } >$@.tmp && mv $@.tmp $@
+libsbxworker_a-clone.$(OBJEXT): clone_script.h
+libsbxworker_a-deps.$(OBJEXT): deps_script.h

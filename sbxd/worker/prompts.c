@@ -18,7 +18,7 @@
 static const struct {
 	const char *name, *about;
 } arguments[] = {
-	{ "phase", "init, explore, edit, verify or cleanup; init if absent" },
+	{ "phase", "init, explore, edit, verify, issue or cleanup; init if absent" },
 	{ "container_id", "The sandbox to work in, if there is one" },
 	{ "image", "The image to begin from, if it matters" },
 };

@@ -4,11 +4,14 @@
  */
 
 #include "common/base/json.h"
+#include "sbxd/worker/clone.h"
 #include "sbxd/worker/limits.h"
 #include "sbxd/worker/run.h"
 #include "sbxd/worker/worker.h"
 
 #include <string.h>
+
+#define KEEP_BYTES 65536u	/* of a list of SB_CREATED */
 
 /* Who made the image put it there; tokens among it are not for the client. */
 static void
@@ -60,8 +63,86 @@ log_made(struct call *call, const struct ask_created *c)
 	return (error != 0 ? error : limits_log(call, &c->limits));
 }
 
-int
-tool_sandbox_initialize(struct call *call)
+/* `clone` and `deps`: null where there is none. */
+static int
+put_project(struct call *call, const struct clone *c,
+    const struct ask_deps *deps)
+{
+	struct result *r = call->res;
+	bool install = c->wanted && !c->running &&
+	    args_bool(&call->args, "deps");
+	int error = 0;
+
+	if (c->wanted) {
+		result_open(r, "clone", '{');
+		result_str(r, "status", c->running ? "running" : "ok");
+		clone_put(call, c);
+		result_close(r, '}');
+	} else
+		result_null(r, "clone");
+	if (!install && deps->layer[0] == '\0') {
+		result_null(r, "deps");
+		return (0);
+	}
+	result_open(r, "deps", '{');
+	setup_put(r, deps);
+	if (install) {
+		result_open(r, "install", '{');
+		error = deps_install(call, c->container, c->dest);
+		result_close(r, '}');
+	}
+	result_close(r, '}');
+	return (error);
+}
+
+static int
+put_made(struct call *call, const struct ask_created *c,
+    const struct clone *clone, const struct ask_deps *deps)
+{
+	const char *label = args_str(&call->args, "session_label", NULL);
+	struct result *r = call->res;
+	int error;
+
+	result_str(r, "status", "ok");
+	result_str(r, "container_id", c->container);
+	result_str(r, "run_id", c->run);
+	result_str(r, "image", c->image);
+	result_str_or_null(r, "image_digest", c->digest);
+	result_str_or_null(r, "image_reason", c->why_image);
+	put_image_config(r, c);
+	result_str(r, "users", c->own_user ? "own" : "shared");
+	error = put_project(call, clone, deps);
+	if (error != 0)
+		return (error);
+	result_str(r, "network", c->network ? "on" : "off");
+	result_str_or_null(r, "name", c->name);
+	result_str_or_null(r, "session_label", label != NULL ? label : "");
+	put_ttl(r, c->limits.ttl_s);
+	limits_put(r, &c->limits);
+	result_open(r, "warnings", '[');
+	limits_warn(r, &call->args, &c->limits);
+	clone_warn(call, clone);
+	result_close(r, ']');
+	return (log_made(call, c));
+}
+
+/* A list that outlives the next question: b has it. */
+static void
+keep(struct sbx_strs *strs, struct sbx_buf *b)
+{
+	struct sbx_strs copy = { 0 };
+	const char *s = NULL;
+
+	sbx_buf_init(b, KEEP_BYTES);
+	while ((s = sbx_strs_next(strs, s)) != NULL)
+		if (sbx_strs_add(&copy, b, s) != 0)
+			break;
+	copy.data = b->data;
+	*strs = copy;
+}
+
+static int
+initialize(struct call *call, struct clone *clone)
 {
 	const char *image = args_str(&call->args, "image", NULL);
 	const char *name = args_str(&call->args, "name", NULL);
@@ -70,15 +151,16 @@ tool_sandbox_initialize(struct call *call)
 		.image = image != NULL ? image : "",
 		.name = name != NULL ? name : "",
 		.label = label != NULL ? label : "", .snapshot = "",
-		.want_network = args_bool(&call->args, "allow_network"),
+		.want_network = args_bool(&call->args, "allow_network") ||
+		    clone->wanted,
 	};
+	SBX_CLEANUP_BUF struct sbx_buf env = { 0 }, entry = { 0 };
 	struct ask_created c;
 	struct ask_deps deps;
-	struct result *r = call->res;
 	bool go;
 	int error;
 
-	if (limits_from_args(&call->args, &m, r) != 0)
+	if (limits_from_args(&call->args, &m, call->res) != 0)
 		return (0);
 	error = setup_from_args(call, &m, &deps, &go);
 	if (error != 0 || !go)
@@ -86,24 +168,30 @@ tool_sandbox_initialize(struct call *call)
 	error = sb_create(call->ask, &m, &c);
 	if (error != 0)
 		return (call_refused(call, error));
-	result_str(r, "status", "ok");
-	result_str(r, "container_id", c.container);
-	result_str(r, "run_id", c.run);
-	result_str(r, "image", c.image);
-	result_str_or_null(r, "image_digest", c.digest);
-	result_str_or_null(r, "image_reason", c.why_image);
-	put_image_config(r, &c);
-	result_str(r, "users", c.own_user ? "own" : "shared");
-	setup_put(r, &deps);
-	result_str(r, "network", c.network ? "on" : "off");
-	result_str_or_null(r, "name", c.name);
-	result_str_or_null(r, "session_label", m.label);
-	put_ttl(r, c.limits.ttl_s);
-	limits_put(r, &c.limits);
-	result_open(r, "warnings", '[');
-	limits_warn(r, &call->args, &c.limits);
-	result_close(r, ']');
-	return (log_made(call, &c));
+	clone->container = c.container;
+	if (clone->wanted) {
+		keep(&c.env, &env);
+		keep(&c.entrypoint, &entry);
+		error = clone_run(call, clone);
+		if (error != 1)
+			return (error != 0 ? error :
+			    clone_failed(call, clone));
+	}
+	return (put_made(call, &c, clone, &deps));
+}
+
+int
+tool_sandbox_initialize(struct call *call)
+{
+	struct clone c;
+	int r;
+
+	clone_init(call, &c);
+	r = clone_wanted(call, &c);
+	if (r == 1)
+		r = initialize(call, &c);
+	clone_clear(&c);
+	return (r);
 }
 
 /* Whether there is work to lose, the monitor decides: it has the baseline. */

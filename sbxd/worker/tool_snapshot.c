@@ -267,16 +267,12 @@ setup_from_args(struct call *call, struct sbx_sb_create *m,
 void
 setup_put(struct result *r, const struct ask_deps *d)
 {
-	if (d->layer[0] == '\0') {
-		result_null(r, "deps");
+	if (d->layer[0] == '\0')
 		return;
-	}
-	result_open(r, "deps", '{');
 	result_str(r, "layer", d->layer);
 	result_bool(r, "cached", d->cached);
 	result_seconds(r, "seconds", d->ms);
 	put_count(r, "files", d->files);
 	put_count(r, "bytes", d->bytes);
 	result_str(r, "run_id", d->run);
-	result_close(r, '}');
 }

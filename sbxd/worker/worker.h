@@ -78,6 +78,11 @@ int tool_type_check_in_container(struct call *call);
 int tool_package_install(struct call *call);
 int tool_run_python(struct call *call);
 int tool_search_in_container(struct call *call);
+int tool_clone_repo(struct call *call);
+int tool_issue_view(struct call *call);
+int tool_pr_view(struct call *call);
+int tool_sandbox_issue_write(struct call *call);
+int tool_sandbox_pr_review_write(struct call *call);
 int resources_read(struct call *call);
 int resources_list(struct call *call);
 int resources_templates(struct call *call);
@@ -98,7 +103,8 @@ int snapshots_put(struct call *call);
  */
 int setup_from_args(struct call *call, struct sbx_sb_create *m,
     struct ask_deps *ret_deps, bool *ret_go);
-void setup_put(struct result *r, const struct ask_deps *d); /* `deps` */
+/* Its members, inside `deps`; none when there is no layer. */
+void setup_put(struct result *r, const struct ask_deps *d);
 
 /* Milliseconds since the call began, and left: of WORKER_CALL_MS, or where
  * nobody is kept waiting of the time-out of commands, if that is longer. */

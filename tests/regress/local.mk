@@ -7,6 +7,8 @@ tools_dump_CPPFLAGS = $(AM_CPPFLAGS)
 tools_dump_LDADD = libsbxtools.a libsbx.a
 TESTS += tests/regress/test_worker.py
 EXTRA_DIST += tests/regress/test_worker.py tests/regress/worker_monitor.py
+TESTS += tests/regress/test_github_tools.py
+EXTRA_DIST += tests/regress/test_github_tools.py
 
 # the monitor: its configuration; alone among fakes; the whole suite
 TESTS += tests/regress/test_sbxd_config.sh tests/regress/test_sbxd_hub.py

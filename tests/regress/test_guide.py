@@ -14,7 +14,7 @@ from web import Daemon, Http, META  # noqa: E402
 
 tap = mcp.Tap()
 ok = tap.ok
-PHASES = ["init", "explore", "edit", "verify", "cleanup"]
+PHASES = ["init", "explore", "edit", "verify", "issue", "cleanup"]
 TEMPLATE = "sbx://run/{run_id}/{stream}"
 
 

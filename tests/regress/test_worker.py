@@ -484,9 +484,9 @@ bad("takes none", "sandbox_list_containers", {"x": 1}, "unknown_argument",
 bad("hostile name", "sandbox_exec", {**C, "\x1b[31m\n" * 400: 1},
     "unknown_argument", "\\x1b")
 for name in ("clone_repo", "pr", "branch", "pip_args", "repo"):
-    bad("later: " + name, "sandbox_initialize", {name: "x"},
-        "unavailable_argument", name, "not available"
-        if name != "pip_args" else "in this build")
+    bad("elsewhere: " + name, "run_container_and_exec",
+        {"commands": ["x"], name: "x"}, "unavailable_argument", name,
+        "sandbox_initialize")
 bad("missing", "sandbox_exec", {"commands": ["x"]}, "missing_argument",
     "container_id")
 bad("a prefix of an id", "sandbox_exec", {"container_id": "ab12",

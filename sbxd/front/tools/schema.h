@@ -107,4 +107,21 @@
 	SCHEMA("stdin": {"type": "string",                               \
 	    "description": "Text given on standard input."})
 
+/* A clone as clone_repo and sandbox_initialize show it. */
+#define SCHEMA_CLONE_OUT                                                 \
+	SCHEMA("repo": {"type": "string"},                               \
+	"clone_path": {"type": "string"},                                \
+	"run_id": {"type": "string"},                                    \
+	"job_id": {"type": "string"},                                    \
+	"branch": {"type": "string"},                                    \
+	"head": {"type": "string"},                                      \
+	"default_branch": {"type": "string"},                            \
+	"base": {"type": "string"},                                      \
+	"shallow": {"type": "boolean"},                                  \
+	"pr": {"type": "integer"},                                       \
+	"credential": {"enum": ["grant", "none"]},                       \
+	"grant": {"type": "string"},                                     \
+	"credential_reason": {"type": "string"},                         \
+	"replaced_bytes": {"type": "integer"})
+
 #endif

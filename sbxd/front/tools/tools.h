@@ -51,10 +51,11 @@ struct sbx_tool_table {
 extern const struct sbx_tool_table sbx_tool_tables[];
 extern const struct sbx_tool sbx_tools_lifecycle[], sbx_tools_exec[],
     sbx_tools_copy[], sbx_tools_files[], sbx_tools_search[], sbx_tools_snapshot[],
-    sbx_tools_guide[], sbx_tools_verify[];
+    sbx_tools_github[], sbx_tools_guide[], sbx_tools_verify[];
 extern const size_t sbx_tools_lifecycle_n, sbx_tools_exec_n, sbx_tools_copy_n,
     sbx_tools_files_n,
-    sbx_tools_search_n, sbx_tools_snapshot_n, sbx_tools_guide_n,
+    sbx_tools_search_n, sbx_tools_snapshot_n, sbx_tools_github_n,
+    sbx_tools_guide_n,
     sbx_tools_verify_n;
 /* What is installed, in listing order. */
 #define SBX_TOOL_TABLES \
@@ -65,6 +66,7 @@ extern const size_t sbx_tools_lifecycle_n, sbx_tools_exec_n, sbx_tools_copy_n,
 	{ sbx_tools_search, &sbx_tools_search_n }, \
 	{ sbx_tools_snapshot, &sbx_tools_snapshot_n }, \
 	{ sbx_tools_verify, &sbx_tools_verify_n }, \
+	{ sbx_tools_github, &sbx_tools_github_n }, \
 	{ sbx_tools_guide, &sbx_tools_guide_n }
 
 /* All tools in listing order: i from 0, NULL at the end. */

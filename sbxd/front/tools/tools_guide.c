@@ -8,10 +8,10 @@ const struct sbx_tool sbx_tools_guide[] = {
 		.title = "How to work with the sandboxes",
 		.description =
 		    "What to do in a phase of the work, and which tools are "
-		    "for it: init, explore, edit, verify, cleanup. Nothing "
-		    "runs.",
+		    "for it: init, explore, edit, verify, issue, cleanup. "
+		    "Nothing runs.",
 		.input_schema = SCHEMA_IN(SCHEMA("phase": {"type": "string",
-		    "enum": ["init", "explore", "edit", "verify", "cleanup"],
+		    "enum": ["init", "explore", "edit", "verify", "issue", "cleanup"],
 		    "default": "init"}), ""),
 		.output_schema = SCHEMA_OUT(SCHEMA("ok"),
 		    SCHEMA("phase": {"type": "string"},

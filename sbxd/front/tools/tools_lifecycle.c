@@ -61,6 +61,24 @@
 	SCHEMA("image": {"type": "string", "minLength": 1,               \
 	    "maxLength": 255, "description":                             \
 	    "host, a name or a digest; default: by the project's language."})
+#define CLONE_IN                                                         \
+	SCHEMA("clone_repo": {"type": "string", "maxLength": 512,        \
+	    "description": "OWNER/NAME to clone; implies a network."},   \
+	"branch": {"type": "string", "minLength": 1, "maxLength": 250,   \
+	    "description": "Of clone_repo."},                            \
+	"repo": {"type": "string", "maxLength": 512, "description":      \
+	    "That of pr."},                                              \
+	"pr": {"type": "integer", "minimum": 1, "maximum": 2147483647,   \
+	    "description": "Check out this pull request."},              \
+	"clone_dest": {"type": "string", "maxLength": 4000,              \
+	    "pattern": "^/", "default": "/workspace"},                   \
+	"keep_on_error": {"type": "boolean", "default": false,           \
+	    "description": "Keep the sandbox when the clone fails."},    \
+	"deps": {"type": "boolean", "default": true, "description":      \
+	    "Install what the project declares."},                       \
+	"pip_extras": {"type": "string", "maxLength": 200,               \
+	    "default": "[dev]"},                                         \
+	"pip_args": {"type": "string", "maxLength": 1000})
 
 const struct sbx_tool sbx_tools_lifecycle[] = {
 	{
@@ -75,7 +93,9 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "/workspace. It lives until "
 		    "sandbox_stop or the end of the server; what is in it "
 		    "is lost then. Put files into it with copy_project or "
-		    "copy_file. limits says what is enforced. setup runs "
+		    "copy_file, or clone_repo it, a branch or a pull request "
+		    "(repo, pr) of it, to clone_dest: needs what it declares "
+		    "installed then. limits says what is enforced. setup runs "
 		    "commands in a fresh sandbox of the image and starts "
 		    "from what they left; the same setup again is instant.",
 		.input_schema = SCHEMA_IN(IMAGE_IN "," NETWORK_IN ","
@@ -86,7 +106,7 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    SCHEMA("name": {"type": "string", "minLength": 1,
 		    "maxLength": 64, "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$",
 		    "description": "To find it again with sandbox_attach."})
-		    "," LABEL_IN, ""),
+		    "," LABEL_IN "," CLONE_IN, ""),
 		.output_schema = SCHEMA_OUT(SCHEMA("ok"),
 		    SCHEMA("container_id": {"type": "string",
 		    "pattern": "^[0-9a-f]{12}$"},
@@ -103,21 +123,40 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "env", "entrypoint"], "additionalProperties": false},
 		    "users": {"enum": ["own", "shared"]},
 		    "deps": {"type": ["object", "null"], "properties":
-		    {"layer": {"type": "string"},
+		    {"install": {"type": "object", "properties":
+		    {"status": {"enum": ["ok", "failed", "running"]},
+		    "run_id": {"type": "string"},
+		    "job_id": {"type": "string"},
+		    "managers": {"type": "array", "items":
+		    {"type": "object", "properties":
+		    {"manager": {"type": "string"},
+		    "status": {"type": "string"},
+		    "detail": {"type": "string"}},
+		    "required": ["manager", "status", "detail"],
+		    "additionalProperties": false}},
+		    "stderr": {"type": "string"}}, "required": ["status"],
+		    "additionalProperties": false},
+		    "layer": {"type": "string"},
 		    "cached": {"type": "boolean"},
 		    "seconds": {"type": "number"},
 		    "files": {"type": ["integer", "null"]},
 		    "bytes": {"type": ["integer", "null"]},
-		    "run_id": {"type": "string"}}, "required": ["layer",
-		    "cached", "seconds"], "additionalProperties": false},
+		    "run_id": {"type": "string"}},
+		    "additionalProperties": false},
+		    "kept": {"type": "boolean"},
+		    "replaced_bytes": {"type": "integer"},
 		    "network": {"enum": ["off", "on"]},
 		    "name": {"type": ["string", "null"]},
 		    "session_label": {"type": ["string", "null"]},
 		    "ttl_seconds": {"type": ["integer", "null"]},
 		    "warnings": {"type": "array",
-		    "items": {"type": "string"}}) "," LIMITS_OUT,
+		    "items": {"type": "string"}}) "," LIMITS_OUT
+		    ",\"clone\":{\"type\":[\"object\",\"null\"],"
+		    "\"properties\":{" SCHEMA("status": {"enum": ["ok",
+		    "running"]}) "," SCHEMA_CLONE_OUT "},"
+		    "\"additionalProperties\":false}",
 		    SCHEMA("container_id", "run_id", "image", "image_digest",
-		    "image_reason", "image_config", "users", "deps",
+		    "image_reason", "image_config", "users", "clone", "deps",
 		    "network", "name", "ttl_seconds", "limits", "warnings")),
 		.hints = 0,
 		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |

@@ -1,0 +1,73 @@
+#ifndef SBX_WORKER_CLONE_H
+#define SBX_WORKER_CLONE_H
+
+/*
+ * A clone by git in a sandbox.  What makes it possible to read a private
+ * repository is a grant that ends with the run; no credential comes near the
+ * sandbox.  What git and the script print is what a sandbox says.
+ */
+
+#include "common/base/base.h"
+#include "sbxd/worker/ask.h"
+#include "sbxd/worker/github.h"
+
+struct call;
+
+#define CLONE_MODULES 32u	/* submodules that are fetched */
+
+struct clone {
+	bool wanted;
+	/* what; borrowed */
+	const char *container;
+	struct gh_repo repo;
+	char dest[4096];	/* the work tree itself */
+	const char *branch;	/* NULL: the default */
+	const char *head, *base;	/* of the pull request, or NULL */
+	char pull_head[256], pull_base[256];
+	uint64_t pr, depth;	/* 0: none */
+	bool partial;		/* without blobs */
+	bool modules;		/* submodules, too */
+	uint64_t timeout_ms;
+	/* what came of it */
+	struct ask_repo grant;
+	char run[17];
+	bool running;		/* goes on as the job `run` */
+	struct sbx_buf out;	/* owned: what it printed */
+	const char *got_branch, *got_head, *got_default, *got_base;
+	bool shallow;
+	struct sbx_buf warnings;	/* owned: each with its NUL */
+};
+/* Buffers, and the default time; the rest is zero. */
+void clone_init(struct call *call, struct clone *c);
+void clone_clear(struct clone *c);
+/*
+ * To its end, or until the call may wait no longer: c->running then.  1; else
+ * as tool_fn: the result says why not.
+ */
+int clone_run(struct call *call, struct clone *c);
+/* The same, of a run that went on: c->run. */
+int clone_again(struct call *call, struct clone *c);
+/* Members: repo, clone_path, credential ... of a result or of a part of it. */
+void clone_put(struct call *call, const struct clone *c);
+/* Items of an open array. */
+void clone_warn(struct call *call, const struct clone *c);
+
+/*
+ * For sandbox_initialize: is a clone asked for (c->wanted), and of what?  1;
+ * else as tool_fn, with the error object.
+ */
+int clone_wanted(struct call *call, struct clone *c);
+/* The clone failed, the result says why: the sandbox goes, unless it is to be
+ * kept.  As tool_fn. */
+int clone_failed(struct call *call, const struct clone *c);
+
+/*
+ * Install what the project at dir says it needs, with the arguments pip_extras
+ * and pip_args: the members status, run_id, job_id, managers and stderr of the
+ * open object.  deps_check(): is pip_args words?  false with the error object.
+ * 0, or the channel's end.
+ */
+bool deps_check(struct call *call);
+int deps_install(struct call *call, const char *container, const char *dir);
+
+#endif
