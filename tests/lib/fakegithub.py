@@ -909,7 +909,7 @@ class Github:
                       "https://" + ("github.com" if api else host))
         m = MINT.match(path)
         if m and seen.method == "POST":
-            return self._mint(seen, int(m[1]), body or {}, api)
+            return self._mint(seen, int(m[1]), body or {}, views)
         if path == "/installation/token" and seen.method == "DELETE":
             t = self._token(seen)
             if t is None:
@@ -965,7 +965,8 @@ class Github:
                 self.errors.append("%s %s: the answer: %s" % (
                     seen.method, seen.target, error))
 
-    def _mint(self, seen, installation, body, api):
+    def _mint(self, seen, installation, body, views):
+        api = seen.host == "api.github.com"
         a = self._app(seen, api)
         if a.installation != installation:
             raise Refuse(404, "Integration not found")
@@ -996,6 +997,10 @@ class Github:
             "token": t.text, "expires_at": time.strftime(
                 "%Y-%m-%dT%H:%M:%SZ", time.gmtime(t.expires)),
             "permissions": asked, "repository_selection": "selected"}
+        if "repositories" in body:
+            answer["repositories"] = [views.repo(self._repo(r)[0])
+                                      for r in sorted(repos)
+                                      if self._repo(r)[0]]
         self._judge_answer(seen, seen.path if api else
                            seen.path[len("/api/v3"):], 201, answer)
         return 201, {}, answer
