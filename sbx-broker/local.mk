@@ -39,3 +39,9 @@ sbx_broker_courier_CPPFLAGS = $(AM_CPPFLAGS) $(CURL_CFLAGS) $(TLS_CFLAGS) \
 sbx_broker_courier_LDADD = libsbxcourier.a libsbxgit.a $(SBX_PRIVS_LIBS) \
 	$(CURL_LIBS) $(TLS_LIBS) $(JSON_LIBS)
 dist_man_MANS += sbx-broker/courier/sbx-broker-courier.8
+
+pkglibexec_PROGRAMS += sbx-broker-command
+sbx_broker_command_SOURCES = sbx-broker/command/main.c
+sbx_broker_command_CPPFLAGS = $(AM_CPPFLAGS)
+sbx_broker_command_LDADD = $(SBX_PRIVS_LIBS)
+dist_man_MANS += sbx-broker/command/sbx-broker-command.8

@@ -9,6 +9,7 @@ declare -A may=(
 	[sbxd-recorder]="seccomp cap event_core"
 	[sbx-journald]="seccomp cap event_core crypto"
 	[sbx-broker]="seccomp cap event_core crypto"
+	[sbx-broker-command]="seccomp cap"
 	[sbx-broker-courier]="seccomp cap curl ssl crypto json-c"
 	[sbx-proxy]="seccomp cap event_core event_openssl ssl crypto json-c"
 	[sbxd-worker]="seccomp cap json-c"
