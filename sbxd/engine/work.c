@@ -161,8 +161,8 @@ walk(struct search *s, int dir, bool git, unsigned depth)
 	(void)closedir(d);
 }
 
-/* PATH below a layer (borrowed), one component after the other, no link
- * followed; -1 with ENOENT: nothing was ever written there. */
+/* PATH below a layer (borrowed), one component after the other, no link and no
+ * ".." followed; -1 with ENOENT: nothing was ever written there. */
 static int
 open_below(int layer, const char *path)
 {
@@ -172,7 +172,13 @@ open_below(int layer, const char *path)
 	while (dir != -1 && *path != '\0') {
 		size_t n = strcspn(path, "/");
 
-		if (n > 0 && n < sizeof(part)) {
+		if ((n == 2 && strncmp(path, "..", 2) == 0) ||
+		    n >= sizeof(part)) {
+			sbx_close(&dir);
+			errno = EINVAL;
+			return (-1);
+		}
+		if (n > 0) {
 			memcpy(part, path, n);
 			part[n] = '\0';
 			next = openat(dir, part, O_RDONLY | O_DIRECTORY |
