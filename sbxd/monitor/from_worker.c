@@ -424,6 +424,17 @@ on_repo_close(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: what its own call opened goes to its own run. */
+static int
+on_repo_run(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	repo_run(w->m, w, &in->m.repo_run);
+	return (0);
+}
+
 /* Safe: requests of one table, judged and counted there. */
 static int
 on_api_ask(struct sbx_peer *p, struct sbx_in *in)
@@ -469,6 +480,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_DEPS_MAKE] = { BUSY, 0, on_deps_make },
 	[SBX_MSG_REPO_OPEN] = { BUSY, 0, on_repo_open },
 	[SBX_MSG_REPO_CLOSE] = { BUSY, 0, on_repo_close },
+	[SBX_MSG_REPO_RUN] = { BUSY, 0, on_repo_run },
 	[SBX_MSG_API_ASK] = { BUSY, 0, on_api_ask },
 };
 const struct sbx_dispatch_table monitor_from_worker = {

@@ -179,8 +179,10 @@ has_room(const struct monitor *m, const struct principal *who)
 
 	for (size_t i = 0; i < SBX_NELEM(m->grants); i++) {
 		g = &m->grants[i];
-		all += g->used && g->maker != NULL;
-		own += g->used && g->maker != NULL && g->who == who;
+		if (!g->used || (g->maker == NULL && g->run[0] == '\0'))
+			continue;
+		all++;
+		own += g->who == who;
 	}
 	return (all < SBX_MAX_GRANTS_WORKERS &&
 	    own < SBX_MAX_GRANTS_PRINCIPAL);
@@ -601,7 +603,33 @@ grant_call_ended(struct monitor *m, const struct call *c)
 		if (!g->used || g->maker != c)
 			continue;
 		g->maker = NULL;
-		end_everywhere(m, g, "", "", "its call ended");
+		if (g->run[0] == '\0')
+			end_everywhere(m, g, "", "", "its call ended");
+	}
+}
+
+bool
+grant_to_run(struct monitor *m, const struct worker *w, const char *id,
+    const struct run *r)
+{
+	struct grant *g = grant_find(m, id);
+
+	if (g == NULL || g->maker != w->call || g->step != GRANT_LIVE ||
+	    strcmp(g->container, r->container) != 0)
+		return (false);
+	memcpy(g->run, r->id, sizeof(g->run));
+	return (true);
+}
+
+void
+grant_run_ended(struct monitor *m, const struct run *r)
+{
+	struct grant *g;
+
+	for (size_t i = 0; i < SBX_NELEM(m->grants); i++) {
+		g = &m->grants[i];
+		if (g->used && strcmp(g->run, r->id) == 0)
+			end_everywhere(m, g, "", "", "its run ended");
 	}
 }
 

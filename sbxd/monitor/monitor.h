@@ -360,6 +360,7 @@ struct run {
 	uint32_t look_id;		/* of our RUN_STAT; 0: none yet */
 	uint64_t looked_ns, told_bytes, told_end_ns;	/* monotonic */
 	struct event *timer;		/* owned: its timeout */
+	char *clone_path;		/* owned: REPO_RUN.path; NULL: none */
 	struct sbx_buf records;		/* RUN_RECORDS.text, owned */
 	uint32_t nrecords, records_dropped;
 };
@@ -382,6 +383,7 @@ struct grant {
 	char container[SBX_CONTAINER_HEX + 1];
 	struct principal *who;		/* whose that is */
 	struct call *maker;		/* ends with it; NULL: an operator's */
+	char run[SBX_RUN_HEX + 1];	/* ends with that instead; or "" */
 	enum sbx_grant_op op;
 	char host[254], repo[141], ref[256], old_id[65], new_id[65];
 	bool force, credential;
@@ -845,6 +847,10 @@ void grant_close(struct monitor *m, struct worker *w, const char *id);
 void grant_ctl_gone(struct ctl *c);
 void grant_worker_gone(struct worker *w);
 void grant_call_ended(struct monitor *m, const struct call *c);
+/* That run has it now; false: it is none of this call and that sandbox. */
+bool grant_to_run(struct monitor *m, const struct worker *w, const char *id,
+    const struct run *r);
+void grant_run_ended(struct monitor *m, const struct run *r);
 /* container NULL: the proxy is gone, and with it all of them. */
 void grant_ended(struct monitor *m, const char *container, const char *why);
 void grant_broker_lost(struct monitor *m);
@@ -910,6 +916,10 @@ void repo_open(struct monitor *m, struct worker *w,
     const struct sbx_repo_open *q);
 /* REPO_OPENED without a grant. */
 void repo_anonymous(struct worker *w, const char *why);
+/* A run that clones: what it has ends with it. */
+void repo_run(struct monitor *m, struct worker *w,
+    const struct sbx_repo_run *q);
+void repo_run_ended(struct monitor *m, const struct run *r);
 
 /* --- api.c ---------------------------------------------------------------------- */
 /* fds: consumed. */

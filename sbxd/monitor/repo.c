@@ -49,3 +49,63 @@ repo_open(struct monitor *m, struct worker *w, const struct sbx_repo_open *q)
 		ask_refuse(w, "busy", "Retry in a moment.", "as many "
 		    "repositories are being read with a credential as may be");
 }
+
+/* Absolute, and it does not lead up. */
+static bool
+path_ok(const char *path)
+{
+	const char *p;
+
+	if (path[0] != '/')
+		return (false);
+	for (p = strstr(path, "/.."); p != NULL; p = strstr(p + 1, "/.."))
+		if (p[3] == '/' || p[3] == '\0')
+			return (false);
+	return (true);
+}
+
+/* Also when it went ill or had none. */
+void
+repo_run_ended(struct monitor *m, const struct run *r)
+{
+	struct sandbox *sb = sandbox_find(m, r->container);
+	uint64_t end_ns = r->started_wall_ns + (r->ended_ns - r->started_ns);
+
+	grant_run_ended(m, r);
+	if (r->clone_path != NULL && sb != NULL && r->why == SBX_EXIT_EXITED &&
+	    r->status == 0)
+		guard_copied(m, sb, r->clone_path, r->started_wall_ns,
+		    end_ns);
+}
+
+/*
+ * Safe for a hostile worker: a grant of its own call goes to a run of its own
+ * principal in the same sandbox, and lives no longer for it.  What is called a
+ * clone is excused by the guard for the time that this run took: the principal
+ * loses nothing that it could not discard by force.
+ */
+void
+repo_run(struct monitor *m, struct worker *w, const struct sbx_repo_run *q)
+{
+	struct run *r = run_own(m, w, q->run);
+
+	if (r == NULL)
+		return;
+	if (!path_ok(q->path)) {
+		ask_refuse(w, "bad_argument", "Write an absolute path without "
+		    "\"..\" in it.", "there can be no clone in that place");
+		return;
+	}
+	if (q->grant[0] != '\0' && !grant_to_run(m, w, q->grant, r)) {
+		ask_refuse(w, "unknown_grant", "", "this call has no such "
+		    "grant for that sandbox");
+		return;
+	}
+	free(r->clone_path);
+	r->clone_path = sbx_xstrdup(q->path);
+	if (r->state == SBX_RUN_ENDED)
+		repo_run_ended(m, r);
+	(void)sbx_send_repo_runs(w->peer, w->ask.id,
+	    &(struct sbx_repo_runs){ 0 }, NULL);
+	ask_done(w);
+}

@@ -54,6 +54,7 @@ run_free(struct monitor *m, struct run *r)
 	if (r->timer != NULL)
 		event_free(r->timer);
 	sbx_buf_clear(&r->records);
+	free(r->clone_path);
 	if (r->call != NULL)
 		r->call->runs--;
 	TAILQ_REMOVE(&m->runs, r, link);
@@ -506,6 +507,7 @@ run_end(struct monitor *m, struct run *r, const struct sbx_run_stats *st)
 		ask_done(w);
 	}
 	watch_run_ended(m, r);
+	repo_run_ended(m, r);
 	if (r->interactive)
 		shell_ended(m, r);
 	if (sb != NULL)

@@ -21,7 +21,7 @@
 #define ASK_MS 20000	/* the monitor gives up after 15 s, and says so */
 #define ASK_SNAPSHOT_MS 44000	/* a copy of much */
 #define ASK_CREATE_MS 40000	/* a sandbox that starts on a busy machine */
-#define ASK_API_MS 44000	/* one exchange with a host's API */
+#define ASK_API_MS 70000	/* one exchange with a host's API */
 
 extern const struct sbx_accepts worker_from_monitor;
 

@@ -23,10 +23,14 @@ static bool
 dest_of(struct call *call, const char *arg, const char *name,
     char dst[4096])
 {
-	const char *dir = args_str(&call->args, arg, NULL);
+	const char *dir = args_str(&call->args, arg, NULL), *p;
 	size_t len = strlen(dir);
 	int n;
 
+	for (p = strstr(dir, "/.."); p != NULL; p = strstr(p + 1, "/.."))
+		if (p[3] == '/' || p[3] == '\0')
+			return (bad(call, "The directory must be an absolute "
+			    "path without \"..\" in it."));
 	while (len > 1 && dir[len - 1] == '/')
 		len--;
 	n = snprintf(dst, 4096, "%.*s%s%s", len == 1 && name != NULL ? 0 :

@@ -563,6 +563,8 @@ os.execv(%r, ["git", "-c", "protocol.file.allow=always", "-c",
     for name in ("-x", "a..b", "a b", "x.lock", "/x", "a~1", "@", "a\\b"):
         bad("branch %r" % name, "clone_repo", {**K, "branch": name}, "branch")
     bad("relative", "clone_repo", {**K, "dest_dir": "x"}, "dest_dir")
+    bad("upwards", "clone_repo", {**K, "dest_dir": "/workspace/../x"},
+        "directory")
     bad("filter", "clone_repo", {**K, "filter": "tree:0"}, "filter")
     bad("depth", "clone_repo", {**K, "depth": 0}, "depth")
     check("a sandbox of nobody", m.call("clone_repo", {
