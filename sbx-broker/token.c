@@ -87,7 +87,8 @@ tokens_keep(struct tokens *c, struct token *t, unsigned max)
 		tokens_drop(c, oldest);
 	}
 	t->cached = true;
-	LIST_INSERT_HEAD(&c->list, token_ref(t), link);
+	(void)token_ref(t);	/* not in the macro, which would take several */
+	LIST_INSERT_HEAD(&c->list, t, link);
 	c->n++;
 }
 

@@ -466,7 +466,7 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 	[SBX_PROC_COMMAND] = {
 		.why = "runs the operator's own command that prints a token; "
 		    "the one exception to the rule that only the proxy dials",
-		.user = "sbx-broker",
+		.user = "sbx-command",
 		.flags = SBX_ROW_DENY | SBX_ROW_EXEC | SBX_ROW_DIES,
 		.nofile = NOFILE_SUITE, .nproc = RLIM_INFINITY,
 		.data = RLIM_INFINITY,

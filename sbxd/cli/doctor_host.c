@@ -207,7 +207,8 @@ doctor_suite_programs(const struct doctor *d, const struct doctor_check *c,
 {
 	static const char *const names[] = { "sbxd", "sbxd-starter",
 		"sbxd-engine", "sbxd-recorder", "sbxd-front", "sbxd-worker",
-		"sbxd-copyin", "sbx-journald", "sbx-broker", "sbx-proxy",
+		"sbxd-copyin", "sbx-journald", "sbx-broker",
+		"sbx-broker-courier", "sbx-broker-command", "sbx-proxy",
 		"sbx-init" };
 	char path[PATH_MAX + 32];
 

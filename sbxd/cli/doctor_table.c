@@ -39,7 +39,7 @@ const struct doctor_check doctor_checks[] = {
 	    .probe = doctor_suite_programs, .lost = NO_SUITE,
 	    .mend = "# install the suite again: make install\n" },
 	USER("sbxd"), USER("sbx-front"), USER("sbx-broker"),
-	USER("sbx-proxy"), USER("sbx-journal"),
+	USER("sbx-proxy"), USER("sbx-command"), USER("sbx-journal"),
 	{ .name = "setuid", .what = "to become the suite's user",
 	    .probe = doctor_become, .user = DOCTOR_ENGINE, .root_only = true,
 	    .lost = NO_SUITE,

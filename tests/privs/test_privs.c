@@ -39,7 +39,7 @@ static const int row_user[SBX_PROC_MAX] = {
 	[SBX_PROC_WORKER] = 1, [SBX_PROC_COPYIN] = -2, [SBX_PROC_INIT] = -1,
 	[SBX_PROC_COURIER] = 2, [SBX_PROC_JUDGE] = 0,
 	[SBX_PROC_ENGINE_DOCKER] = 0, [SBX_PROC_CLI] = -1,
-	[SBX_PROC_IMAGE] = 0, [SBX_PROC_COMMAND] = 2,
+	[SBX_PROC_IMAGE] = 0, [SBX_PROC_COMMAND] = 5,
 };
 
 static char top[] = "/tmp/sbx-privs.XXXXXX";

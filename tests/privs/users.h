@@ -21,7 +21,8 @@
 
 #define USERS_FIRST 64900	/* ids nobody else has */
 static const char *const users_names[] = { "sbxd", "sbx-front", "sbx-broker",
-	"sbx-proxy", "sbx-journal" };
+	"sbx-proxy", "sbx-journal", "sbx-command" };
+#define USERS_N (sizeof(users_names) / sizeof(users_names[0]))
 
 static inline bool
 users_file(const char *target, bool group)
@@ -32,7 +33,7 @@ users_file(const char *target, bool group)
 
 	if (fd < 0)
 		return false;
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < (int)USERS_N; i++)
 		if (group)
 			(void)dprintf(fd, "%s:x:%d:\n", users_names[i],
 			    USERS_FIRST + i);

@@ -917,6 +917,27 @@ def test_lock():
 # --- what can be seen from outside -----------------------------------------------------
 
 
+def in_memory(pid, secrets):
+    """{secret: flags of each mapping that holds it}"""
+    found = {}
+    with open("/proc/%d/smaps" % pid) as f:
+        maps = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) (\S+) .*?^VmFlags: "
+                          r"(.*?)$", f.read(), re.S | re.M)
+    with open("/proc/%d/mem" % pid, "rb", 0) as mem:
+        for a, z, perm, flags in maps:
+            if "r" not in perm:
+                continue
+            try:
+                mem.seek(int(a, 16))
+                data = mem.read(int(z, 16) - int(a, 16))
+            except (OSError, ValueError, OverflowError):
+                continue
+            for s in secrets:
+                if data and s in data:
+                    found.setdefault(s, []).append(flags.split())
+    return found
+
+
 def test_outside():
     with Broker(APP, TOKEN, "github_token_file ghe.example " + write(
             "gt", b"ghe0123456789canary0123456789")) as b:
@@ -939,27 +960,20 @@ def test_outside():
         if os.geteuid() != 0:
             t.absent("only root reads its memory", "memory")
             return
-        found, secrets = {}, (STATIC.encode(), MINTED.encode())
-        with open("/proc/%d/smaps" % pid) as f:
-            maps = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) (\S+) .*?^VmFlags: "
-                              r"(.*?)$", f.read(), re.S | re.M)
-        with open("/proc/%d/mem" % pid, "rb", 0) as mem:
-            for a, z, perm, flags in maps:
-                if "r" not in perm:
-                    continue
-                try:
-                    mem.seek(int(a, 16))
-                    data = mem.read(int(z, 16) - int(a, 16))
-                except (OSError, ValueError, OverflowError):
-                    continue
-                for s in secrets:
-                    if data and s in data:
-                        found.setdefault(s, []).append(flags.split())
+        secrets = (STATIC.encode(), MINTED.encode())
+        found = in_memory(pid, secrets)
         t.ok(set(found) == set(secrets), "its memory holds both", found)
         t.ok(all("lo" in f and "dd" in f and "wf" in f
                  for fl in found.values() for f in fl),
              "each in locked pages that are not dumped, and nowhere else",
              found)
+        b.ch.send("BROKER_LOCK", 1, on=1)
+        b.dial()
+        c, m = b.job("COURIER_REVOKE")
+        m.close()
+        c.over(status=204)
+        b.ch.recv(want="BROKER_LOCKED")
+        t.ok(not in_memory(pid, secrets[1:]), "what is revoked is wiped")
 
 
 try:

@@ -407,7 +407,7 @@ def locks(place, base):
 
 def users(place, base):
     for name in ("sbxd", "sbx-front", "sbx-broker", "sbx-proxy",
-                 "sbx-journal"):
+                 "sbx-command", "sbx-journal"):
         with open("/etc/passwd") as f:
             text = "".join(x for x in f if not x.startswith(name + ":"))
         expect("no user " + name, place, base, by_root(F.mounts(

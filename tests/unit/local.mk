@@ -151,3 +151,9 @@ test_edit_SOURCES = tests/unit/test_edit.c tests/tap.h sbxd/worker/edit.h \
 	sbxd/worker/edit_text.c
 test_edit_CPPFLAGS = $(AM_CPPFLAGS)
 test_edit_LDADD = libsbx.a
+
+check_PROGRAMS += test_jwt
+TESTS += test_jwt
+test_jwt_SOURCES = tests/unit/test_jwt.c tests/tap.h
+test_jwt_CPPFLAGS = $(AM_CPPFLAGS) $(CRYPTO_CFLAGS)
+test_jwt_LDADD = libsbxbroker.a libsbxegress.a libsbx.a $(CRYPTO_LIBS)
