@@ -83,6 +83,11 @@ int cmd_token(struct cli *cli, int argc, char **argv);
 void cli_repo(char *text, const char **ret_host, const char **ret_repo);
 int cmd_explain(struct cli *cli, int argc, char **argv);
 int cmd_grant(struct cli *cli, int argc, char **argv);
+int cmd_lockdown(struct cli *cli, int argc, char **argv);
+int cmd_broker(struct cli *cli, int argc, char **argv);
+int cmd_register(struct cli *cli, int argc, char **argv);
+/* Are suites of this user locked down? */
+bool cli_locked(const struct cli *cli);
 int cmd_doctor(struct cli *cli, int argc, char **argv);
 
 #endif

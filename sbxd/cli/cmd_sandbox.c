@@ -121,6 +121,9 @@ cmd_ps(struct cli *cli, int argc, char **argv)
 	}
 	if (optind != argc)
 		return (CLI_SYNTAX);
+	if (cli_locked(cli))
+		fprintf(stderr, "sbx: locked down: no sandbox has a way out "
+		    "until `sbx lockdown off`\n");
 	if (!cli->json)
 		printf("%-12s  %-20s  %-12s  %-9s  %8s  %8s  %s\n", "SANDBOX",
 		    "NAME", "IMAGE", "STATE", "AGE", "IDLE", "SUITE");

@@ -89,6 +89,15 @@ doctor_owner(const struct doctor *d, const struct doctor_check *c,
 }
 
 int
+doctor_lockdown(const struct doctor *d, const struct doctor_check *c,
+    struct doctor_result *r)
+{
+	(void)c;
+	doctor_step(r, "stat(%.100s/lockdown)", d->cli->paths.state);
+	return (doctor_fact(r, !cli_locked(d->cli)));
+}
+
+int
 doctor_space(const struct doctor *d, const struct doctor_check *c,
     struct doctor_result *r)
 {

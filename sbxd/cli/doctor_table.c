@@ -63,6 +63,10 @@ const struct doctor_check doctor_checks[] = {
 	{ .name = "run", .what = "directory of the control socket",
 	    .probe = doctor_run, .lost = NO_SUITE,
 	    .mend = "# choose a shorter one: SBX_ROOT or XDG_RUNTIME_DIR\n" },
+	{ .name = "lockdown", .what = "no lockdown",
+	    .weight = DOCTOR_OPTIONAL, .probe = doctor_lockdown,
+	    .lost = "no sandbox has a way out, and nothing is done with a "
+	    "credential", .mend = "sbx lockdown off\n" },
 	{ .name = "nofile", .what = "open files", .probe = doctor_nofile,
 	    .lost = "fewer sandboxes at once, with fewer open files each; "
 	    "below 640 no suite starts",

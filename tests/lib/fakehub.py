@@ -251,7 +251,7 @@ class Hub:
         self.peers[name] = p
         self.starter.send("STARTED", proc=m["proc"], instance=m["instance"],
                           pid=4000 + m["proc"])
-        if self.hello and name != "copyin":
+        if self.hello and name not in ("copyin", "courier", "command"):
             p.send("HELLO", version="0.1.0", pid=4000, features=0)
 
     def on_START_KILL(self, _p, m):
@@ -285,6 +285,26 @@ class Hub:
 
     def on_GRANT_OPEN(self, p, m):
         p.send("GRANT_STATE", 0, grant=m["grant"], uses=m["uses"])
+
+    def on_BROKER_GRANT(self, p, m):
+        p.send("BROKER_GRANTED", 0, grant=m["grant"], source="app")
+
+    def on_BROKER_LOCK(self, p, m):
+        p.send("BROKER_LOCKED", m.id, tokens=2 * m["on"])
+
+    def on_BROKER_STATUS(self, p, m):
+        p.send("BROKER_STATE", m.id, lines=["source app"])
+
+    def on_PROXY_DIAL(self, p, m):
+        pair = socket.socketpair()
+        p.send("PROXY_DIALLED", m.id, [pair[0].fileno()])
+        for s in pair:
+            s.close()
+
+    def on_BROKER_REST(self, p, m):
+        os.write(m.fds[2], b'{"ok":true}')
+        m.close()
+        p.send("BROKER_RESTED", m.id, status=200)
 
     def on_SANDBOX_STOP(self, p, m):
         p.send("SANDBOX_ENDED", m.id, container=m["container"], why=1)

@@ -186,6 +186,37 @@ def grants(p, box, without):
        records()[0])
 
 
+def lockdown(p, box):
+    """closed for old and new, over a restart of the proxy, until lifted"""
+    was = p.proxy()
+    r = p.s.sbx("lockdown")
+    ok(r.returncode == 0 and "locked down, 0 grants" in r.stdout and
+       os.path.exists(p.s.root + "/state/lockdown"), "sbx lockdown", r)
+    ok(p.s.wait_for(lambda: p.proxy() not in (None, was)),
+       "what the proxy held ends with it")
+    ok(p.s.wait_for(lambda: p.sh(
+        box, CODE % "https://api.github.com/repos/o/r") == "000 403"),
+       "no way out")
+    ok("locked down" in p.sh(box, "curl -s -m 10 http://later.example/"),
+       "with the reason")
+    ok("locked down" in p.s.sbx("ps").stderr, "sbx ps says so")
+    r = p.s.call("sandbox_initialize", allow_network=True)
+    ok(r["status"] == "error" and r["code"] == "locked",
+       "a new sandbox gets none", r)
+    g = p.s.sbx("grant", box, "git.example/o/r", "refs/heads/x", "a" * 40)
+    ok(g.returncode == 3 and "locked down" in g.stderr, "nor is a push", g)
+    ok(p.s.sbx("lockdown").returncode == 0, "twice is once")
+    r = p.s.sbx("lockdown", "off")
+    ok(r.returncode == 0 and not os.path.exists(p.s.root + "/state/lockdown"),
+       "sbx lockdown off", r)
+    ok(p.s.wait_for(lambda: p.sh(
+        box, CODE % "https://api.github.com/repos/o/r") == "200 200"),
+       "the way out is open again")
+    ok({(j["op"], j["phase"]) for j in p.s.journal()} >=
+       {("lockdown", "start"), ("lockdown", "end")}, "both are on record")
+    ok(p.s.sbx("lockdown", "maybe").returncode == 1, "on or off")
+
+
 def main():
     p = Place()
     with p.s as s:
@@ -201,6 +232,7 @@ def main():
         for part in (look, canary, environment, reload_, dies, others):
             part(p, box)
         grants(p, box, without)
+        lockdown(p, box)
         seen = s.wait_for(lambda: [
             j for j in s.journal() if j["component"] == "proxy" and
             j["op"] == "egress" and j["fields"].get("layer") == "policy" and

@@ -1,0 +1,108 @@
+/* lockdown: no grant, no token, no way out, until it is lifted */
+#include "sbxd/cli/cli.h"
+#include "sbxd/cli/ctl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ANSWER_MS 30000		/* the broker has 20 s for its tokens */
+
+static void
+file_path(const struct cli *cli, char path[PATH_MAX + 16])
+{
+	(void)snprintf(path, PATH_MAX + 16, "%s/lockdown", cli->paths.state);
+}
+
+bool
+cli_locked(const struct cli *cli)
+{
+	char path[PATH_MAX + 16];
+
+	file_path(cli, path);
+	/* what cannot be looked at counts as it does for a suite */
+	return (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW |
+	    AT_EACCESS) == 0 || (errno != ENOENT && errno != ENOTDIR));
+}
+
+/* What suites that start later find. */
+static int
+write_file(const struct cli *cli, bool on, struct sbx_err *err)
+{
+	char path[PATH_MAX + 16];
+	int SBX_CLEANUP(fd) fd = -1;
+	int r;
+
+	file_path(cli, path);
+	if (!on)
+		return (unlink(path) == 0 || errno == ENOENT ? 0 :
+		    sbx_err_sys(err, "%.160s", path));
+	if ((r = sbx_make_dirs(cli->paths.state, err)) != 0)
+		return (r);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+	    0600);
+	return (fd != -1 || errno == EEXIST ? 0 :
+	    sbx_err_sys(err, "%.160s", path));
+}
+
+/* 0, SBX_E_NOENT: no suite is there, and what ctl_expect() returns. */
+static int
+tell(const struct cli *cli, int slot, bool on, struct sbx_err *err)
+{
+	const struct sbx_ctl_lockdown m = { .on = on };
+	const struct sbx_ctl_locked *q;
+	struct sbx_chan c;
+	int r;
+
+	if ((r = ctl_open(cli, slot, &c, err)) != 0)
+		return (r);
+	r = sbx_chan_send(&c, SBX_MSG_CTL_LOCKDOWN, 1, &m, NULL, ANSWER_MS);
+	if (r != 0)
+		(void)sbx_err_set(err, r, "it cannot be told: %s",
+		    sbx_error_name(r));
+	else if ((r = ctl_expect(&c, SBX_MSG_CTL_LOCKED, ANSWER_MS,
+	    err)) == 0) {
+		q = &c.in->m.ctl_locked;
+		printf(on ? "suite %d: locked down, %" PRIu32 " grants ended, "
+		    "%" PRIu32 " tokens revoked\n" : "suite %d: open\n", slot,
+		    q->grants, q->tokens);
+		if (q->failed > 0)
+			r = sbx_err_set(err, SBX_E_SYS, "%" PRIu32 " tokens "
+			    "were forgotten, but their hosts could not be "
+			    "told: revoke them there", q->failed);
+	}
+	sbx_chan_clear(&c);
+	return (r);
+}
+
+/* What closes closes first; what opens does so where all agree. */
+int
+cmd_lockdown(struct cli *cli, int argc, char **argv)
+{
+	bool on = argc == 1 || strcmp(argv[1], "on") == 0, failed = false;
+	struct sbx_err err = { 0 };
+	int r;
+
+	if (argc > 2 || (!on && strcmp(argv[1], "off") != 0))
+		return (CLI_SYNTAX);
+	if (write_file(cli, on, &err) != 0) {
+		if (!on)
+			return (cli_fail(CLI_FATAL, &err));
+		failed = true;
+		(void)cli_fail(CLI_FATAL, &err);
+	}
+	for (int slot = 0; slot < SBX_MAX_SLOTS; slot++) {
+		r = tell(cli, slot, on, &err);
+		if (r == 0 || r == SBX_E_NOENT)
+			continue;
+		failed = true;
+		fprintf(stderr, "sbx: suite %d: %s\n", slot, err.msg);
+	}
+	if (!failed)
+		printf("%s\n", on ? "No sandbox has a way out until `sbx "
+		    "lockdown off`." : "The lockdown is lifted.");
+	return (failed ? CLI_PEER : CLI_OK);
+}

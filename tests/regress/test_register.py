@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""sbx register: a key or a token ends in a file that its owner alone reads, and
+a line of sbx.conf that sbxd takes; no secret is an argument, or printed."""
+import os
+import pty
+import pwd
+import select
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
+import mcp      # noqa: E402
+
+tap = mcp.Tap()
+ok = tap.ok
+TOKEN = "ghp_" + "Z" * 36
+KEY = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n"
+top = tempfile.mkdtemp(prefix="sbx-register-")
+os.chmod(top, 0o755)
+
+
+def sbx(*args, text="", **more):
+    return subprocess.run([mcp.BUILD + "/sbx", *args], input=text,
+                          capture_output=True, text=True, timeout=20,
+                          start_new_session=True,
+                          env=dict(os.environ, SBX_ROOT=top), **more)
+
+
+def owner():
+    return pwd.getpwnam("sbx-broker").pw_uid if os.getuid() == 0 else \
+        os.getuid()
+
+
+def kept(name, what, text):
+    path = f"{top}/etc/credentials/{name}"
+    st, d = os.stat(path), os.stat(os.path.dirname(path))
+    ok(stat.S_IMODE(st.st_mode) == 0o600 and st.st_uid == owner() and
+       stat.S_IMODE(d.st_mode) == 0o700 and d.st_uid == owner(),
+       f"{what}: its owner's alone", st)
+    with open(path) as f:
+        ok(f.read() == text, f"{what}: as it came")
+
+
+def conf_ok(lines):
+    path = top + "/check.conf"
+    with open(path, "w") as f:
+        f.write(lines)
+    r = subprocess.run([mcp.BUILD + "/sbxd", "-n", "-f", path], text=True,
+                       capture_output=True, timeout=20)
+    return r.returncode == 0, r
+
+
+def test_token():
+    r = sbx("register", "token", "--stdin", text=TOKEN + "\n")
+    want = f"github_token_file {top}/etc/credentials/github.com-token\n"
+    ok(r.returncode == 0 and r.stdout == want and TOKEN not in r.stderr,
+       "a token by standard input", r)
+    kept("github.com-token", "a token", TOKEN)
+    good, r = conf_ok(r.stdout)
+    ok(good, "sbxd takes the line", r)
+    r = sbx("register", "token", "--stdin", "--host", "Git.Example",
+            "--write", text=TOKEN)
+    with open(top + "/etc/sbx.conf") as f:
+        text = f.read()
+    ok(r.returncode == 0 and r.stdout == "" and text == "github_token_file "
+       f"git.example {top}/etc/credentials/git.example-token\n",
+       "of another host, into sbx.conf", (r, text))
+    good, r = conf_ok("grant_host git.example\n" + text)
+    ok(good, "sbxd takes that, too", r)
+    for text in ("", "two words", "a\x01b", "x" * 2049):
+        r = sbx("register", "token", "--stdin", text=text)
+        ok(r.returncode == 1 and "one word" in r.stderr, f"no token: "
+           f"{text[:9]!r}", r)
+    kept("github.com-token", "what was there stays", TOKEN)
+    r = sbx("register", "token", "--stdin", text="y" * 20000)
+    ok(r.returncode == 1 and "longer" in r.stderr, "much too long", r)
+
+
+def test_app():
+    key = top + "/key.pem"
+    with open(key, "w") as f:
+        f.write(KEY)
+    r = sbx("register", "app", "--id", "12", "--installation", "34", "--key",
+            key)
+    ok(r.returncode == 0 and r.stdout == "github_app 12 34 "
+       f"{top}/etc/credentials/github.com-app-12.pem\n" and
+       "MIIE" not in r.stdout + r.stderr, "an App", r)
+    kept("github.com-app-12.pem", "its key", KEY)
+    good, r = conf_ok(r.stdout)
+    ok(good, "sbxd takes the line", r)
+    for what, word, args in (
+            ("no number", "numbers", ["--id", "x"]),
+            ("no key", "no private key", ["--key", "/etc/passwd"]),
+            ("nothing there", "No such file", ["--key", top + "/none"]),
+            ("no host", "no name of a host", ["--host", "a/../b"]),
+            ("no host", "no name of a host", ["--host", ".."])):
+        r = sbx("register", "app", "--id", "12", "--installation", "34",
+                "--key", key, *args)
+        ok(r.returncode == 1 and word in r.stderr, "refused: " + what, r)
+    with open(key, "w") as f:
+        f.write(KEY.replace("PRIVATE", "ENCRYPTED PRIVATE"))
+    r = sbx("register", "app", "--id", "12", "--installation", "34", "--key",
+            key)
+    ok(r.returncode == 1 and "encrypted" in r.stderr, "one with a password", r)
+
+
+def test_arguments():
+    for args in ([], ["key"], ["token", TOKEN], ["token", "--token", TOKEN],
+                 ["app", "--stdin"], ["token", "--key", "x"]):
+        r = sbx("register", *args, text=TOKEN)
+        ok(r.returncode == 1 and "usage" in r.stderr,
+           f"usage: {args[:2]}", r)
+    r = sbx("register", "token")
+    ok(r.returncode == 1 and "--stdin" in r.stderr, "without a terminal", r)
+
+
+def test_terminal():
+    """what is typed is not shown"""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ["SBX_ROOT"] = top
+        os.execv(mcp.BUILD + "/sbx", ["sbx", "register", "token"])
+    seen, typed = b"", False
+    while True:
+        ready, _, _ = select.select([fd], [], [], 10)
+        if not ready:
+            break
+        try:
+            got = os.read(fd, 4096)
+        except OSError:
+            break
+        if not got:
+            break
+        seen += got
+        if b"not shown" in seen and not typed:
+            typed = True
+            select.select([], [], [], 0.3)      # until the echo is off
+            os.write(fd, b"ghp_typed\n")
+    _, status = os.waitpid(pid, 0)
+    ok(status == 0 and typed and b"ghp_typed" not in seen,
+       "a token is asked for and not shown", seen)
+    kept("github.com-token", "typed", "ghp_typed")
+    os.close(fd)
+
+
+def test_links():
+    """a name that leads elsewhere is not followed"""
+    path = top + "/etc/credentials/github.com-token"
+    with open(top + "/elsewhere", "w") as f:
+        f.write("mine")
+    os.unlink(path)
+    os.symlink(top + "/elsewhere", path)
+    sbx("register", "token", "--stdin", text=TOKEN)
+    with open(top + "/elsewhere") as f:
+        ok(f.read() == "mine" and not os.path.islink(path),
+           "a link is replaced")
+    shutil.rmtree(top + "/etc/credentials")
+    os.mkdir(top + "/d")
+    os.symlink(top + "/d", top + "/etc/credentials")
+    r = sbx("register", "token", "--stdin", text=TOKEN)
+    ok(r.returncode == 1 and not os.listdir(top + "/d"),
+       "nor is a directory", r)
+
+
+try:
+    mcp.main(tap, globals(), sys.argv[1:])
+finally:
+    shutil.rmtree(top, ignore_errors=True)
