@@ -65,11 +65,12 @@ courier_may_say(struct http *h)
 
 	if (h->up.exchange == 0)
 		return (false);
-	if (h->up.told_by_ns == 0) {
+	if (h->up.told_by_ns == 0)
 		h->up.told_by_ns = now + COURIER_SAY_S * UINT64_C(1000000000);
-		http_hurry(h, COURIER_SAY_S);
-	}
-	return (now < h->up.told_by_ns);
+	if (now >= h->up.told_by_ns)
+		return (false);
+	http_hurry(h, 1);	/* a timer's clock may be behind this one */
+	return (true);
 }
 
 static struct http *

@@ -142,10 +142,12 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 			http_go(h, upstream_send(h));
 		return;
 	}
-	/* it may have answered before it stopped to listen */
+	/* it may have answered before it stopped to listen; what happened on
+	 * both sides comes as one event */
 	if ((what & BEV_EVENT_WRITING) && s->ssl == NULL) {
 		s->deaf = true;
-		return;
+		if ((what & BEV_EVENT_READING) == 0)
+			return;
 	}
 	s->ended = true;
 	s->failed = (what & BEV_EVENT_ERROR) != 0;

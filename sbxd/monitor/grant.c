@@ -16,9 +16,6 @@
 #define LIFE_MAX_MS 3600000u
 #define USES_MAX 100u		/* of an operator's */
 #define FETCH_USES 1000u	/* requests of one clone with its submodules */
-/* Before a push git asks for the refs and whether it would be heard, and each
- * may be asked again. */
-#define PUSH_EXCHANGES 4u
 
 struct grant *
 grant_find(struct monitor *m, const char *id)
@@ -346,8 +343,7 @@ ask_broker(struct monitor *m, struct grant *g)
 	(void)sbx_send_broker_grant(p, 0, &(struct sbx_broker_grant){
 	    .grant = g->id, .op = g->op, .host = g->host, .repo = g->repo,
 	    .ref = g->ref, .old_id = g->old_id, .new_id = g->new_id,
-	    .force = g->force, .uses = g->op == SBX_GRANT_PUSH ?
-	    g->uses * PUSH_EXCHANGES : g->uses,
+	    .force = g->force, .uses = g->uses,
 	    .lifetime_ms = g->lifetime_ms }, NULL);
 }
 

@@ -659,6 +659,7 @@ class Proxy:
         self.dir = tempfile.mkdtemp(prefix="egress-")
         os.chmod(self.dir, 0o755)
         self.records, self.log, self.states = [], [], []
+        self.exchanges, self.dialled = [], {}
         self.opened, self.held, self.pongs = {}, {}, 0
         self.sandboxes, self.trusts = [], trusts
         self.changed = threading.Condition()
@@ -728,7 +729,7 @@ class Proxy:
                     c.close()
                     m = None
                 with self.changed:
-                    if m:
+                    if m is not None:   # one without fields is false
                         getattr(self, "_on_" + m.name, self._other)(m)
                     self.changed.notify_all()
 
@@ -748,6 +749,14 @@ class Proxy:
 
     def _on_PROXY_OPENED(self, m):
         self.opened.setdefault(m.id, []).append(dict(m))
+
+    def _on_PROXY_EXCHANGE(self, m):
+        self.exchanges.append(m)
+
+    def _on_PROXY_DIALLED(self, m):
+        self.dialled[m.id] = m
+
+    _on_PROXY_NOT_DIALLED = _on_PROXY_DIALLED
 
     def _on_PROXY_LISTENER_STATE(self, m):
         self.held[m["container"]] = (m["error"], m["reason"])
@@ -801,7 +810,8 @@ class Proxy:
         fds = [_pem(a["roots_pem"], "roots"), _pem(a["resolv"], "resolv")]
         self.monitor.send("PROXY_POLICY", 0, fds, entries=list(entries),
                           any_host=int(a["any_host"]),
-                          out_bytes=a["out_bytes"])
+                          out_bytes=a["out_bytes"],
+                          locked=a.get("locked", 0))
         for fd in fds:
             os.close(fd)
         return self.ping()
@@ -849,7 +859,8 @@ class Proxy:
         return self.ping()
 
     def grant(self, s, op, host, repo, ref="", old_id="0" * 40, new_id="",
-              force=False, uses=1, lifetime_ms=60000, ident=None):
+              force=False, uses=1, lifetime_ms=60000, ident=None,
+              credential=0):
         """GRANT_OPEN for that sandbox: its first GRANT_STATE, as a dict (state
         OPEN or REFUSED, and reason); ["grant"] is its id."""
         ident = ident or "%016x" % random.getrandbits(64)
@@ -858,10 +869,20 @@ class Proxy:
         self.monitor.send("GRANT_OPEN", 0, grant=ident, container=getattr(
             s, "container", s), op=OPS.get(op, op), host=host, repo=repo,
             ref=ref, old_id=old_id if push else "", new_id=new_id,
-            force=int(force), uses=uses, lifetime_ms=lifetime_ms)
+            force=int(force), uses=uses, lifetime_ms=lifetime_ms,
+            credential=credential)
         got = self.wait(lambda: [m for m in self.states[before:]
                                  if m["grant"] == ident])
         return got[0] if got else None
+
+    def dial(self, host, port=443, timeout=25):
+        """PROXY_DIAL: PROXY_DIALLED or PROXY_NOT_DIALLED"""
+        with self.lock:
+            self.next_id += 1
+            n = self.next_id
+        self.monitor.send("PROXY_DIAL", n, host=host, port=port)
+        self.wait(lambda: n in self.dialled, timeout)
+        return self.dialled.get(n)
 
     def revoke(self, ident):
         self.monitor.send("GRANT_REVOKE", 0, grant=ident)

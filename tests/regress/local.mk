@@ -105,8 +105,10 @@ EXTRA_DIST += tests/regress/test_snapshot_engine.py \
 # fresh verifications
 TESTS += tests/regress/test_gate_hub.py tests/regress/test_gate_list.py
 EXTRA_DIST += tests/regress/test_gate_hub.py tests/regress/test_gate_list.py
-TESTS += tests/regress/test_grants_hub.py tests/regress/test_register.py
-EXTRA_DIST += tests/regress/test_grants_hub.py tests/regress/test_register.py
+TESTS += tests/regress/test_grants_hub.py tests/regress/test_register.py \
+	tests/regress/test_proxy_courier.py
+EXTRA_DIST += tests/regress/test_grants_hub.py tests/regress/test_register.py \
+	tests/regress/test_proxy_courier.py
 
 # which image a sandbox gets that names none
 TESTS += tests/regress/test_detect.py
