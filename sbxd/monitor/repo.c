@@ -91,7 +91,7 @@ repo_run(struct monitor *m, struct worker *w, const struct sbx_repo_run *q)
 
 	if (r == NULL)
 		return;
-	if (!path_ok(q->path)) {
+	if ((q->path[0] != '\0' || q->grant[0] == '\0') && !path_ok(q->path)) {
 		ask_refuse(w, "bad_argument", "Write an absolute path without "
 		    "\"..\" in it.", "there can be no clone in that place");
 		return;
@@ -101,8 +101,10 @@ repo_run(struct monitor *m, struct worker *w, const struct sbx_repo_run *q)
 		    "grant for that sandbox");
 		return;
 	}
-	free(r->clone_path);
-	r->clone_path = sbx_xstrdup(q->path);
+	if (q->path[0] != '\0') {
+		free(r->clone_path);
+		r->clone_path = sbx_xstrdup(q->path);
+	}
 	if (r->state == SBX_RUN_ENDED)
 		repo_run_ended(m, r);
 	(void)sbx_send_repo_runs(w->peer, w->ask.id,

@@ -231,7 +231,7 @@ int gate_wait(struct ask *a, const char *gate, uint32_t wait_ms,
 int repo_open(struct ask *a, const struct sbx_repo_open *m,
     struct ask_repo *ret_repo);
 int repo_close(struct ask *a, const char *grant);
-/* grant "": there is none. */
+/* grant "", path "": there is none. */
 int repo_run(struct ask *a, const char *run, const char *grant,
     const char *path);
 /* fds: borrowed; [0] sealed. */

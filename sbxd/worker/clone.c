@@ -413,15 +413,13 @@ modules_run(struct call *call, struct clone *c, struct module *m, size_t n)
 	r = start(call, c, argv, "/", run);
 	if (r != 1)
 		return (r);
-	for (size_t i = 0; i <= n; i++) {
-		if (i < n && *m[i].grant == '\0')
+	for (size_t i = 0; i < n; i++) {
+		if (*m[i].grant == '\0')
 			continue;
-		r = repo_run(call->ask, run, i < n ? m[i].grant : "",
-		    c->dest);
+		r = repo_run(call->ask, run, m[i].grant, "");
 		if (r != 0)
 			return (call_refused(call, r));
-		if (i < n)
-			*m[i].grant = '\0';	/* ends with the run */
+		*m[i].grant = '\0';	/* ends with the run */
 	}
 	r = run_wait(call, run, script_wait_ms(call, c->timeout_ms),
 	    c->timeout_ms, &st);
@@ -432,7 +430,10 @@ modules_run(struct call *call, struct clone *c, struct module *m, size_t n)
 		    "wait for it with sandbox_exec_check.", run);
 		return (0);
 	}
-	r = script_output(call, &st, OUT_MAX, &out, &whole);
+	/* nobody else worked there meanwhile */
+	r = repo_run(call->ask, run, "", c->dest);
+	if (r == 0)
+		r = script_output(call, &st, OUT_MAX, &out, &whole);
 	if (r != 0)
 		return (call_refused(call, r));
 	modules_read(c, &out);

@@ -132,7 +132,7 @@ put_managers(struct result *r, const struct sbx_buf *out)
 }
 
 static int
-put(struct call *call, const struct ask_run *st)
+put(struct call *call, const struct ask_run *st, const char *dir)
 {
 	SBX_CLEANUP_BUF struct sbx_buf out = { 0 };
 	char said[SCRIPT_ERR_MAX] = "";
@@ -146,7 +146,10 @@ put(struct call *call, const struct ask_run *st)
 		result_str(r, "status", "running");
 		return (0);
 	}
-	error = script_output(call, st, OUT_MAX, &out, &whole);
+	/* what it made is no work: nobody else was at it in this call */
+	error = repo_run(call->ask, st->run, "", dir);
+	if (error == 0 || error == SBX_E_POLICY)
+		error = script_output(call, st, OUT_MAX, &out, &whole);
 	if (error == 0)
 		error = script_errors(call, st, said);
 	if (error != 0 && error != SBX_E_POLICY)
@@ -188,5 +191,5 @@ deps_install(struct call *call, const char *container, const char *dir)
 		    strlen(call->ask->refused.reason));
 		return (0);
 	}
-	return (error != 0 ? error : put(call, &st));
+	return (error != 0 ? error : put(call, &st, dir));
 }

@@ -31,7 +31,9 @@ static int
 view(struct call *call, const struct gh_repo *r, uint64_t number,
     struct json_object *o, struct thread *t)
 {
-	bool pull = gh_get(o, "pull_request") != NULL;
+	struct json_object *is = gh_get(o, "pull_request");
+	bool pull = json_object_is_type(is, json_type_boolean) ?
+	    json_object_get_boolean(is) : is != NULL;
 	int k;
 
 	if (thread_head(t, r, o, pull ? "pull request" : "issue") != 0)

@@ -103,6 +103,15 @@ def test_unbound():
         ok(p.looked() == ["/workspace/r"], "the place is noted all the same")
 
 
+def test_grant_alone():
+    with Place() as p:
+        g = p.grant()
+        run = p.h.run(p.w, p.box)["run"]
+        ok(p.bind(run, g, "").name == "REPO_RUNS", "a grant without a place")
+        p.end(run)
+        ok(p.revoked(g) and not p.looked(), "ends, and nothing is compared")
+
+
 def test_failed():
     for status, why, what in ((256, 0, "that fails"), (9, 2, "killed")):
         with Place() as p:
@@ -127,7 +136,8 @@ def test_hostile():
     with Place() as p:
         g = p.grant()
         run = p.h.run(p.w, p.box)["run"]
-        for path in ("", "r", "/..", "/workspace/../../etc", "/a/.."):
+        ok(refused(p.bind(run, path=""), "bad_argument"), "neither")
+        for path in ("r", "/..", "/workspace/../../etc", "/a/.."):
             ok(refused(p.bind(run, g, path), "bad_argument"),
                "a path: %r" % path)
         ok(p.bind(run, "", "/a/..b").name == "REPO_RUNS", "dots in a name")

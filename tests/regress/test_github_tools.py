@@ -331,6 +331,10 @@ m.api = {"ISSUE": {**ISSUE, "pull_request": {}}, "REVIEWS": [rev("a", "APPROVED"
 check("an issue that is one", m.call("issue_view", VIEW), status="ok",
       is_pull_request=True, comments=1)
 
+m.api["ISSUE"] = {**ISSUE, "pull_request": False}
+check("and one that is none", m.call("issue_view", VIEW), status="ok",
+      is_pull_request=False, comments=0)
+
 # --- writing -----------------------------------------------------------------------
 W = {"repo": "o/r", "method": "comment", "issue_number": 7, "body": "Hello"}
 m.api = {"ISSUE_COMMENT": {"html_url": "https://h/1", "id": 11},
@@ -591,7 +595,8 @@ os.execv(%r, ["git", "-c", "protocol.file.allow=always", "-c",
          any("ext/f" in w for w in r["warnings"]), "others are warnings",
          r["warnings"])
     t.ok([o[2] for o in m.opened] == ["o/mods", "o/lib", "o/gone"] and
-         len([b for b in m.bound if b[1]]) == 2, "each has a grant of its own",
+         [bool(b[1]) for b in m.bound] == [False, True, True, False] and
+         [b[2] for b in m.bound[1:]] == ["", "", dest + "/mods"], "each has a grant of its own",
          (m.opened, m.bound))
     shutil.rmtree(dest + "/mods")
 
@@ -699,6 +704,8 @@ os.execv(%r, ["git", "-c", "protocol.file.allow=always", "-c",
         return (r.get("deps") or {}).get("install") or {}
 
     d = init("js")
+    t.ok(m.bound[-1] == (d["run_id"], "", dest + "/js"), "what it made is no "
+         "work to the guard", m.bound[-1])
     t.ok(d["status"] == "ok" and [(x["manager"], x["status"]) for x in d[
         "managers"]] == [("npm", "ok"), ("go", "skipped")] and
          open(top + "/npm.log").read().startswith("ci "), "npm ci", d)
