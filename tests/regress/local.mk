@@ -205,3 +205,7 @@ EXTRA_DIST += tests/regress/test_http_servers.py
 # the project's tests, linters and type checkers in a sandbox
 TESTS += tests/regress/test_verify.py tests/regress/test_lint.py
 EXTRA_DIST += tests/regress/test_verify.py tests/regress/test_lint.py
+
+# a courier alone, with a real TLS host and git itself
+TESTS += tests/regress/test_courier.py
+EXTRA_DIST += tests/regress/test_courier.py tests/lib/courier.py

@@ -157,3 +157,9 @@ TESTS += test_jwt
 test_jwt_SOURCES = tests/unit/test_jwt.c tests/tap.h
 test_jwt_CPPFLAGS = $(AM_CPPFLAGS) $(CRYPTO_CFLAGS)
 test_jwt_LDADD = libsbxbroker.a libsbxegress.a libsbx.a $(CRYPTO_LIBS)
+
+check_PROGRAMS += test_courier_parts
+TESTS += test_courier_parts
+test_courier_parts_SOURCES = tests/unit/test_courier_parts.c tests/tap.h
+test_courier_parts_CPPFLAGS = $(AM_CPPFLAGS)
+test_courier_parts_LDADD = libsbxcourier.a libsbx.a $(JSON_LIBS)
