@@ -51,6 +51,8 @@ enum sbx_privs_rule {
 	SBX_RULE_IOCTL,		/* FIONREAD, FIONBIO, TCGETS */
 	SBX_RULE_STAT_FD,	/* newfstatat: with AT_EMPTY_PATH */
 	SBX_RULE_NO_TRUNC,	/* openat: without O_TRUNC */
+	SBX_RULE_SENDTO,	/* not MSG_FASTOPEN, with which it connects */
+	SBX_RULE_SENDMSG,
 	SBX_RULE_FORK,		/* clone: no namespace, same as fork(2) */
 	SBX_RULE_PRCTL,		/* what a nested sbx_privs_enter() calls */
 	SBX_RULE_NOSYS,		/* answered ENOSYS: libc falls back */

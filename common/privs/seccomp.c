@@ -192,6 +192,12 @@ allow_call(struct filter *f, const struct sbx_privs_call *c, int nr)
 	case SBX_RULE_NO_TRUNC:
 		allow_values(f, nr, 2, O_TRUNC, &zero, 1);
 		return;
+	case SBX_RULE_SENDTO:
+		allow_values(f, nr, 3, MSG_FASTOPEN, &zero, 1);
+		return;
+	case SBX_RULE_SENDMSG:
+		allow_values(f, nr, 2, MSG_FASTOPEN, &zero, 1);
+		return;
 	case SBX_RULE_FORK:
 		allow_values(f, nr, 0, CLONE_NEW_ANY | CLONE_VM |
 		    CLONE_THREAD | CLONE_PARENT, &zero, 1);

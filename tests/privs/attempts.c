@@ -100,6 +100,10 @@ TRY(sock_packet, socket(AF_PACKET, SOCK_DGRAM, 0))
 TRY(sock_vsock, socket(AF_VSOCK, SOCK_STREAM, 0))
 TRY(sock_alg, socket(AF_ALG, SOCK_SEQPACKET, 0))
 TRY(sock_bluetooth, socket(AF_BLUETOOTH, SOCK_RAW, 0))
+/* which connects what is not connected yet */
+TRY(dial_sendto, sendto(-1, "x", 1, MSG_FASTOPEN, NULL, 0))
+TRY(dial_sendmsg, sendmsg(-1, &(struct msghdr){ .msg_iovlen = 0 },
+    MSG_FASTOPEN))
 TRY(pair_unix, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, (int[2]){ 0 }))
 TRY(sock_netns, ioctl(st->chan[0], SIOCGSKNS))
 TRY(fd_owner, fcntl(st->chan[0], F_SETOWN, st->sibling))
@@ -399,6 +403,8 @@ const struct attempt attempts[] = {
 	    NULL },
 	{ "clone CLONE_NEWUSER", clone_user, ALL_KILL, NULL },
 	{ "unshare CLONE_NEWUSER", unshare_user, ALL_KILL, NULL },
+	{ "sendto MSG_FASTOPEN", dial_sendto, ALL_FAIL, NULL, { EBADF } },
+	{ "sendmsg MSG_FASTOPEN", dial_sendmsg, ALL_FAIL, NULL, { EBADF } },
 	{ "setns", set_ns, ALL_FAIL, NULL, { EBADF } },
 	{ "SIGTERM to a sibling", kill_term, ALL_KILL, NULL },
 	{ "SIGKILL to a sibling", kill_kill, "KAAKKKKEKKKAKKKAKA", NULL,
