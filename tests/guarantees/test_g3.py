@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""G3: only sbx-proxy can open an IP connection.
+"""G3: only sbx-proxy can open an IP connection; the one exception is the
+command that an operator has configured to print a token.
 
 Every row that is caged by a filter is entered and tries; the processes of a
 running suite are looked at from outside.  The three that the guarantee does
@@ -14,6 +15,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
+import egress  # noqa: E402
+import fakegithub  # noqa: E402
 import mcp  # noqa: E402
 
 BUILD = os.environ["SBX_BUILD"]
@@ -49,6 +52,53 @@ def ip_inodes(pid):
     return found
 
 
+def same_net(pid):
+    """not in a sandbox's own network namespace"""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net") == os.readlink(
+            "/proc/self/ns/net")
+    except OSError:
+        return False    # it ended
+
+
+def exchange(tap):
+    """While couriers work: each has the one socket that the proxy dialled for
+    it, and nobody else has any."""
+    try:
+        ca = egress.Authority()
+    except egress.Unable as e:
+        return tap.skip(str(e), "sockets during an exchange")
+    gh = fakegithub.Github(ca, validate=False)
+    gh.repo("acme/secret", private=True).large(4, piece=4)
+    path = gh.put("token", gh.static(["acme/secret"]).text + "\n")
+    try:
+        with mcp.Suite(conf=gh.conf() + "allowed_repo acme/secret\n"
+                       "github_token_file %s\n" % path) as s:
+            box = s.call("sandbox_initialize",
+                         allow_network=True)["container_id"]
+            gh.pace = 0.5
+            number = s.start_call("clone_repo", container_id=box,
+                                  repo="acme/secret")
+            tap.ok(s.wait_for(lambda: gh.seen(
+                method="POST", path="git-upload-pack"), 20), "an exchange")
+            holders = {}
+            for name, pids in s.processes().items():
+                n = [len(sockets(p) & ip_inodes(p)) for p in pids
+                     if same_net(p)]
+                if any(n) and name != "sbx-proxy":
+                    holders[name] = sorted(n)
+            gh.pace = 0
+            s.answer(number, 60)
+            tap.ok(set(holders) == {"sbx-broker-cour"} and
+                   max(holders["sbx-broker-cour"]) == 1, "of the suite only "
+                   "the proxy and a courier hold sockets, the courier one",
+                   holders)
+    finally:
+        gh.close()
+        ca.close()
+    return None
+
+
 def main():
     tap = mcp.Tap()
     for row in ROWS:
@@ -58,6 +108,11 @@ def main():
                    f"{row}: socket({family.name}) is refused", got)
     tap.ok(probe("proxy", socket.AF_INET) == 0,
            "the proxy may have an IP socket", probe("proxy", socket.AF_INET))
+    tap.ok(probe("command", socket.AF_INET) == 0,
+           "and so may the operator's own command, the documented exception",
+           probe("command", socket.AF_INET))
+    if os.getuid() == 0:
+        exchange(tap)
     with mcp.Suite() as s:
         s.call("sandbox_initialize")
         procs = s.processes()

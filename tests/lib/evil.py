@@ -18,6 +18,8 @@ os.environ.pop("SBX_MCP_RECORD", None)  # what it says is nothing to judge
 PROGRAMS = ["sbx", "sbxd", "sbxd-starter", "sbxd-engine", "sbxd-recorder",
             "sbxd-front", "sbxd-worker", "sbxd-copyin", "sbxd-judge", "sbx-init",
             "sbx-broker", "sbx-proxy", "sbx-journald", "sbx-privs"]
+# that only the broker starts
+HELPERS = ["sbx-broker-courier", "sbx-broker-command"]
 
 PRELUDE = """import sys, os, socket
 os.environ["SBX_SRC"] = {src!r}
@@ -32,17 +34,24 @@ mon.send("HELLO", version="evil", pid=os.getpid(), features=0)
 """
 
 
-def suite(program, code, **kw):
-    """mcp.Suite whose `program` is `code`; .said() is what it say()s"""
+def suite(program, code, binary="evil_exec", files=None, **kw):
+    """mcp.Suite whose `program` is `code`; .said() is what it say()s.  binary:
+    of this build, that takes its place instead, with files ({name: text}) and
+    `said` beside it."""
     directory = tempfile.mkdtemp(prefix="sbx-evil-")
     os.chmod(directory, 0o755)
     log = directory + "/said"
     open(log, "w").close()
     os.chmod(log, 0o666)
-    for name in PROGRAMS:
+    for name in PROGRAMS + HELPERS:
         shutil.copy2(os.path.join(mcp.BUILD, name), directory)
-    shutil.copy2(os.path.join(mcp.BUILD, "evil_exec"),
+    shutil.copy2(os.path.join(mcp.BUILD, binary),
                  os.path.join(directory, program))
+    for name, text in (files or {}).items():
+        path = os.path.join(directory, name)
+        with open(path, "w") as f:
+            f.write(text)
+        os.chmod(path, 0o666)
     path = os.path.join(directory, program + ".py")
     lib = os.path.join(os.environ["SBX_SRC"], "tests", "lib")
     with open(path, "w") as f:
