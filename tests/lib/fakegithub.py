@@ -777,10 +777,13 @@ class Github:
         secret = getattr(self.local, "secret", "")
         if not self.echo or not secret:
             return text
-        form = {"half": "first half", "basic": "Basic pair"}.get(
-            self.echo, self.echo)
-        value = encodings(secret).get(form, secret.encode())
-        return text + " " + value.decode()
+        kind, _, phase = self.echo.partition(" at ")
+        if not phase:
+            return text + " " + encodings(secret)[kind].decode()
+        before = {"Basic": b"x-access-token:"}.get(kind, b"x" * int(phase))
+        value = base64.b64encode(before + secret.encode() + b"yy").decode()
+        return text + " " + (value if kind != "base64url" else
+                             value.replace("+", "-").replace("/", "_"))
 
     # --- one connection ---------------------------------------------------------
 
