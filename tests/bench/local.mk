@@ -3,6 +3,7 @@ EXTRA_DIST += tests/bench/bench.py tests/bench/bench_image.py \
 	tests/bench/bench_files.py \
 	tests/bench/bench_snapshot.py tests/bench/bench_many.py \
 	tests/bench/bench_mcp.py tests/bench/mcp_server.mjs \
+	tests/bench/bench_clone.py \
 	tests/bench/bench_egress.py tests/bench/bench_search.py tests/bench/bench_verify.py
 .PHONY: bench
 bench: all $(SBX_BENCHES)
@@ -12,6 +13,8 @@ bench: all $(SBX_BENCHES)
 		python3 $(top_srcdir)/tests/bench/bench_mcp.py
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
 		python3 $(top_srcdir)/tests/bench/bench_egress.py
+	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
+		python3 $(top_srcdir)/tests/bench/bench_clone.py
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
 		python3 $(top_srcdir)/tests/bench/bench_search.py
 	@SBX_BUILD='$(abs_top_builddir)' \
