@@ -53,7 +53,7 @@ static const struct command {
 	{ "broker", cmd_broker, "status",
 	    "show where credentials come from, and nothing of them" },
 	{ "register", cmd_register, "app [--host HOST] [--id N] "
-	    "[--installation N] [--key FILE] [--write] |\n           token "
+	    "[--installation N] [--key FILE]\n           [--write] | token "
 	    "[--host HOST] [--stdin] [--write]",
 	    "put a GitHub App's key or a token where the broker reads it" },
 	{ "explain", cmd_explain, "[-X METHOD] URL | push [HOST/]OWNER/NAME REF",
