@@ -140,7 +140,7 @@ check() {
 # what flake8 and pylint find by default is no project's taste; ruff's is errors
 errors_only() { [ "$mode" != verify ] && only=("$1"); }
 python_lint() {
-	local fix=() tool= only=()
+	local fix=() tool='' only=()
 	if py_tool ruff; then
 		[ "$mode" != fix ] || fix=(--fix)
 		version "$tool" --version

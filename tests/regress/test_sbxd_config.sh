@@ -82,7 +82,8 @@ echo "allow_host .d.example:8443 # and all below" >>"$tmp/etc/sbx.conf"
 ok $? "a list may stand many times, and a variable takes its place"
 man=$SBX_SRC/sbxd/monitor/sbx.conf.5
 export SBX_ALLOW_HOST=a SBX_INTERCEPT_HOST=b SBX_GRANT_HOST=c
-export SBX_RESOLVE="a:1 127.0.0.1:2"
+export SBX_RESOLVE="a:1 127.0.0.1:2" SBX_ALLOWED_REPOS=a/b SBX_ALLOW_READ=c/d
+export SBX_GITHUB_APP="1 2 /key.pem" SBX_GITHUB_TOKEN_FILE=/token
 [ "$("$sbxd" -T | cut -d' ' -f1)" = \
     "$(sed -n 's/^\.It Ic \([a-z_]*\) .*/\1/p' "$man")" ]
 ok $? "sbx.conf(5) has the keywords of the dump, in its order"
