@@ -136,7 +136,8 @@ static bool
 part_fits(const char *want, size_t len, struct sbx_text part, struct gate *g)
 {
 	if (len == 2 && memcmp(want, ":o", 2) == 0)
-		return (take_name(part, LOWER, GATE_OWNER_MAX, g->owner));
+		/* "_": of accounts that an enterprise manages */
+		return (take_name(part, LOWER "_", GATE_OWNER_MAX, g->owner));
 	if (len == 2 && memcmp(want, ":r", 2) == 0)
 		return (take_repo(part, g->repo));
 	if (len == 1 && *want == '*')

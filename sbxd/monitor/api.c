@@ -144,18 +144,21 @@ static bool
 permitted(struct monitor *m, struct worker *w, const struct sbx_rest *r,
     const struct sbx_api_ask *q, bool *ret_credential)
 {
-	bool source = repos_source(m, q->host);
+	bool source = repos_source(m, q->host), known = !w->who->anybody;
 
-	*ret_credential = source && repos_may_read(m, q->host, q->repo);
+	*ret_credential = known && source &&
+	    repos_may_read(m, q->host, q->repo);
 	if (!r->write)
 		return (true);
-	if (!repos_may_write(m, q->host, q->repo)) {
+	if (!known || !repos_may_write(m, q->host, q->repo)) {
 		journal_add(m, &(struct record){ .op = "api",
 		    .phase = "refused", .who = w->who, .code = 1 }, "request",
 		    r->name, "host", q->host, "repo", q->repo, NULL);
-		ask_refuse(w, "repo_not_allowed", "The operator may write "
-		    "`allowed_repo OWNER/NAME` into sbx.conf.", "%s is not a "
-		    "repository that may be written", q->repo);
+		ask_refuse(w, "repo_not_allowed", known ? "The operator may "
+		    "write `allowed_repo OWNER/NAME` into sbx.conf." : "Show "
+		    "a token (`sbx token add`).", "%s is not a repository "
+		    "that %s", q->repo, known ? "may be written" :
+		    "a client of http_auth none may write");
 		return (false);
 	}
 	if (!source)

@@ -85,6 +85,8 @@ struct principal {
 	char name[65];			/* "uid:1000" */
 	uid_t uid;
 	gid_t gid;
+	bool anybody;			/* of http_auth none: has no part in
+					 * the operator's credentials */
 	unsigned sessions;
 	unsigned tokens;		/* asks it may make: policy_rate() */
 	uint64_t rate_ns;

@@ -175,6 +175,7 @@ session_token(struct monitor *m, const char *sha256)
 	if (s == NULL)
 		return (NULL);
 	s->token = true;
+	s->who->anybody = open;
 	(void)sbx_strlcpy(s->sha256, sha256, sizeof(s->sha256));
 	if (!open && t->root_fd != -1)
 		s->root_fd = fcntl(t->root_fd, F_DUPFD_CLOEXEC, 3);

@@ -36,6 +36,9 @@ repo_open(struct monitor *m, struct worker *w, const struct sbx_repo_open *q)
 	else if (!sb->network)
 		ask_refuse(w, "no_network", "Make a sandbox with "
 		    "allow_network.", "sandbox %s has no way out", sb->id);
+	else if (w->who->anybody)
+		repo_anonymous(w, "a client of http_auth none has no part in "
+		    "the operator's credentials");
 	else if (!repos_may_read(m, q->host, q->repo)) {
 		journal_add(m, &(struct record){ .op = "repo_open",
 		    .phase = "refused", .who = w->who, .container = sb->id },

@@ -333,7 +333,22 @@ modules_of(struct clone *c, struct module *m)
 	return (n);
 }
 
-/* Those that are listed get a grant, others are read without.  0, or the
+/*
+ * What the client named was read with a grant, and this is the same account's:
+ * else whoever wrote the repository would choose which private ones of the
+ * operator's go into a sandbox that runs its code.
+ */
+static bool
+module_is_kin(const struct clone *c, const struct gh_repo *r)
+{
+	size_t owner = strcspn(r->key, "/") + 1;
+
+	return (*c->grant.grant != '\0' &&
+	    strcmp(r->host, c->repo.host) == 0 &&
+	    strncmp(r->key, c->repo.key, owner) == 0);
+}
+
+/* Its kin that are listed get a grant, others are read without.  0, or the
  * channel's end. */
 static int
 modules_grant(struct call *call, struct clone *c, struct module *m, size_t n)
@@ -351,7 +366,7 @@ modules_grant(struct call *call, struct clone *c, struct module *m, size_t n)
 		    nl + 1 != m[i].path)
 			continue;
 		if (module_repo(c, module_url(c, value, (size_t)(nl - value) -
-		    4), &r)) {
+		    4), &r) && module_is_kin(c, &r)) {
 			error = grant_open(call, c, &r, &g);
 			if (error == 0)
 				memcpy(m[i].grant, g.grant,

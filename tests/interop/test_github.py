@@ -236,6 +236,16 @@ def submodules(p):
     ok(not [x for x in p.gh.log[n:] if x.auth and ("other" in x.target or
                                                    "open" in x.target)],
        "which no credential was used for", p.gh.log[n:])
+    p.gh.repo("else/lure", files={
+        ".gitmodules": '[submodule "m"]\n\tpath = m\n'
+        "\turl = https://github.com/acme/module\n",
+        "m": ("160000", p.module.tip())})
+    n = len(p.gh.log)
+    r = p.clone("else/lure", "lure", submodules=True)
+    ok(r.get("status") == "ok" and "submodule m" in str(r.get("warnings")) and
+       not [x for x in p.gh.log[n:] if x.auth],
+       "a repository does not choose what else is read with a credential",
+       (r, p.gh.log[n:]))
 
 
 def lfs(p):

@@ -829,6 +829,26 @@ def test_shutdown():
            "one that dies is not waited for")
 
 
+def test_nobody_in_particular():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    with fakehub.Hub("--transport", "http", "--port", str(port),
+                     conf=CONF + "http_auth none\n") as h:
+        h.wait(h.serving)
+        h.peers["front"].send("FRONT_TOKEN", number=1, sha256="")
+        a = h.wait(lambda: h.named("FRONT_USER"))[-1]["principal"]
+        ok(a != 0, "a client of http_auth none")
+        box = box_of(h, a)
+        w = h.begin(a, "clone_repo")
+        ok(anonymous(reads(h, w, box)), "reads a listed repository without "
+           "a credential")
+        h.result(w)
+        w = h.begin(a, "sandbox_issue_write")
+        m, _ = api(h, w, CREATE, "o/w", number=0)
+        ok(refused(m, "repo_not_allowed"), "and writes none", m)
+
+
 if os.getuid() != 0:
     print("1..0 # SKIP only root can play clients of several uids")
     sys.exit(0)

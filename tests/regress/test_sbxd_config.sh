@@ -87,7 +87,9 @@ export SBX_GITHUB_APP="1 2 /key.pem" SBX_GITHUB_TOKEN_FILE=/token
 [ "$("$sbxd" -T | cut -d' ' -f1)" = \
     "$(sed -n 's/^\.It Ic \([a-z_]*\) .*/\1/p' "$man")" ]
 ok $? "sbx.conf(5) has the keywords of the dump, in its order"
-[ "$("$sbxd" -T | cut -d' ' -f1 | tr a-z A-Z | sed 's/^/SBX_/')" = \
+# the one whose name others chose
+[ "$("$sbxd" -T | cut -d' ' -f1 | tr a-z A-Z |
+    sed 's/^/SBX_/; s/ALLOWED_REPO$/&S/')" = \
     "$(sed -n 's/^\.Pq Ev //p' "$man")" ]
 ok $? "and their variables"
 [ ! -e "$tmp/state" ] && [ ! -e "$tmp/run" ]
