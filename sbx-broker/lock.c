@@ -67,7 +67,7 @@ revoke_all(struct broker *k)
 	struct token *t;
 	struct job *j;
 
-	k->revoking = k->tokens.n;
+	k->revoking += k->tokens.n;
 	while ((t = LIST_FIRST(&k->tokens.list)) != NULL) {
 		job_new(k, JOB_REVOKE)->token = token_ref(t);
 		tokens_drop(&k->tokens, t);
@@ -96,7 +96,8 @@ lock(struct broker *k)
 	grant_free_all(k);
 	job_end_grant(k, NULL, "locked", "the suite is locked down");
 	mint_free_all(k);
-	if (k->revoking == 0 && k->tokens.n > 0) {
+	/* those of an earlier lock may still be under way */
+	if (k->tokens.n > 0) {
 		if (evtimer_add(k->lock_timer, &t) < 0)
 			sbx_fatal("a lock cannot be timed");
 		revoke_all(k);

@@ -361,7 +361,8 @@ on_write(char *p, size_t size, size_t n, void *ctx)
 	size_t len = size * n;
 	bool good;
 
-	if (x->out_bad || x->no_body || len > PIECE_MAX)
+	/* no body without a head before it */
+	if (!x->answered || x->out_bad || x->no_body || len > PIECE_MAX)
 		return (0);
 	if (out_waits(x) > OUT_MARK) {
 		x->out_paused = true;

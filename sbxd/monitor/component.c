@@ -313,6 +313,7 @@ component_lost(struct component *c)
 		    "the journal is being restarted",
 		    sizeof(m->journal_reason));
 		ask_fail_all(m, SBX_PROC_JOURNALD, m->journal_reason);
+		grant_journald_lost(m);
 	} else if (c->proc == SBX_PROC_ZYGOTE)
 		worker_all_gone(m);
 	else if (c->proc == SBX_PROC_BROKER)

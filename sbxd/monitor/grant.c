@@ -228,15 +228,16 @@ static bool
 record_start(struct monitor *m, struct grant *g, const char *operator)
 {
 	bool push = g->op == SBX_GRANT_PUSH;
-	char uses[12];
+	char uses[12], life[12];
 
 	(void)snprintf(uses, sizeof(uses), "%" PRIu32, g->uses);
+	(void)snprintf(life, sizeof(life), "%" PRIu32, g->lifetime_ms);
 	g->record_id = journal_own(m, &(struct record){ .op = "grant",
 	    .phase = "start", .who = g->who, .container = g->container },
 	    "grant", g->id, "operator", operator, "what", push ? "push" :
 	    "fetch", "host", g->host, "repo", g->repo, "ref", g->ref,
 	    "old_id", g->old_id, "new_id", g->new_id, "force", g->force ?
-	    "1" : "0", "uses", uses, "credential", g->credential ? "1" : "0",
+	    "1" : "0", "uses", uses, "lifetime_ms", life, "credential", g->credential ? "1" : "0",
 	    NULL);
 	return (g->record_id != 0);
 }
@@ -671,6 +672,22 @@ grant_broker_lost(struct monitor *m)
 		if (g->used && g->credential)
 			end_everywhere(m, g, "suite_degraded", "Retry.",
 			    "the broker ended");
+	}
+}
+
+/* Nothing will be said of what it had to record. */
+void
+grant_journald_lost(struct monitor *m)
+{
+	struct grant *g;
+
+	for (size_t i = 0; i < SBX_NELEM(m->grants); i++) {
+		g = &m->grants[i];
+		if (!g->used || g->record_id == 0)
+			continue;
+		g->record_id = 0;
+		end_everywhere(m, g, "journal_unavailable", "Retry.",
+		    "the journal is being restarted");
 	}
 }
 

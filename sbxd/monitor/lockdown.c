@@ -81,7 +81,7 @@ lock(struct ctl *c)
 		answer(c, 0, 0);
 		return;
 	}
-	c->back_id = ++m->next_id;
+	c->back_id = m->lock_id = ++m->next_id;
 	c->by_ns = sbx_mono_ns() + BROKER_NS;
 	sbx_peer_set_state(c->peer, CTL_ASKED);
 	tick_arm(m);
@@ -100,21 +100,25 @@ lockdown_broker(struct monitor *m, uint32_t id,
 		shutdown_revoked(m);
 		return;
 	}
-	if (c == NULL || !m->locked)
+	/* also for an operator who went away meanwhile */
+	if ((c == NULL && id != m->lock_id) || !m->locked)
 		return;
+	m->lock_id = 0;
 	(void)snprintf(tokens, sizeof(tokens), "%" PRIu32, q->tokens);
 	(void)snprintf(failed, sizeof(failed), "%" PRIu32, q->failed);
 	journal_add(m, &(struct record){ .op = "lockdown", .phase = "tokens",
 	    .code = q->failed != 0 }, "tokens", tokens, "failed", failed,
 	    NULL);
 	new_proxy(m);
-	answer(c, q->tokens, q->failed);
+	if (c != NULL)
+		answer(c, q->tokens, q->failed);
 }
 
 /* Its tokens went with it, and their hosts still take them. */
 static void
 not_told(struct ctl *c, const char *why)
 {
+	c->m->lock_id = 0;
 	new_proxy(c->m);
 	ctl_refuse(c, "tokens_unknown", "Tokens of GitHub Apps end by "
 	    "themselves within an hour.", "egress is closed and every grant "
@@ -138,6 +142,9 @@ lockdown_broker_lost(struct monitor *m)
 			ctl_refuse(c, "suite_degraded", "Retry.",
 			    "the broker ended");
 	}
+	if (m->lock_id != 0 && m->locked)
+		new_proxy(m);	/* nobody waited for it any more */
+	m->lock_id = 0;
 }
 
 bool

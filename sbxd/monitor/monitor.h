@@ -548,6 +548,7 @@ struct monitor {
 	struct courier couriers[SBX_MAX_COURIERS];
 	bool locked;			/* lockdown.c */
 	uint32_t lock_grants;		/* that ended by it */
+	uint32_t lock_id;		/* of BROKER_LOCK: its end is not known yet */
 	uint32_t unlock_id;		/* JOURNAL_DONE awaited, to lift it */
 	struct sandbox_list sandboxes;
 	struct snapshot_list snapshots;
@@ -856,6 +857,7 @@ void grant_run_ended(struct monitor *m, const struct run *r);
 /* container NULL: the proxy is gone, and with it all of them. */
 void grant_ended(struct monitor *m, const char *container, const char *why);
 void grant_broker_lost(struct monitor *m);
+void grant_journald_lost(struct monitor *m);
 unsigned grant_lockdown(struct monitor *m);	/* how many ended */
 void grant_relisted(struct monitor *m);	/* the lists of repositories changed */
 void grant_tick(struct monitor *m, uint64_t now_ns);

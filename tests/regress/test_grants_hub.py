@@ -251,6 +251,25 @@ def test_read_fails():
            len(h.named("BROKER_GRANT")) == n, "no record, no grant", m)
 
 
+def test_read_journal_ends():
+    with hub() as h:
+        _, box, w = placed(h)
+        honest = h.on_JOURNAL_APPEND
+        h.on_JOURNAL_APPEND = lambda p, m: m["op"] == "grant" or honest(p, m)
+        w.send("REPO_OPEN", 1, container=box, host="github.com", repo="o/r",
+               lifetime_ms=60000)
+        h.wait(lambda: records(h, "grant", "start"))
+        h.on_JOURNAL_APPEND = honest
+        h.kill("journald")
+        m = h.wait(lambda: [x for p, x in h.seen if p == "worker" and
+                            x.name == "WORK_REFUSED"])
+        ok(m and m[-1]["code"] == "journal_unavailable", "refused when the "
+           "journal ends before it answers", m)
+        h.wait(lambda: "journald" in h.peers)
+        h.settle(0.3)
+        ok(reads(h, w, box)["grant"], "and the next is opened")
+
+
 def test_read_late():
     """The worker goes while it waits; what comes then is nothing."""
     with hub() as h:
@@ -728,6 +747,21 @@ def test_lockdown_broker():
         ok(m and m["code"] == "tokens_unknown" and
            h.named("PROXY_POLICY")[-1]["locked"] == 1,
            "closed, and what of the tokens is not known", m)
+    for how in ("answers", "ends"):
+        with hub() as h:
+            held, first = [], h.peers["proxy"]
+            h.on_BROKER_LOCK = lambda p, m: held.append((p, m))
+            operator(h, "CTL_LOCKDOWN", timeout=0.3, on=1)
+            h.wait(lambda: held)
+            h.settle(0.2)
+            if how == "ends":
+                h.kill("broker")
+            else:
+                held[0][0].send("BROKER_LOCKED", held[0][1].id, tokens=2)
+            ok(h.wait(lambda: not first.open and "proxy" in h.peers and
+                      h.peers["proxy"] is not first) and
+               (how == "ends" or records(h, "lockdown", "tokens")),
+               "the operator left, the broker %s: another proxy" % how)
     with hub("") as h:
         m = operator(h, "CTL_LOCKDOWN", on=1)
         ok(m and m.name == "CTL_LOCKED" and not h.named("BROKER_LOCK"),
