@@ -148,8 +148,9 @@ def test_hostile():
         ok(refused(p.bind(run, g2), "unknown_grant"), "of another sandbox")
         w = p.h.begin(p.who, "clone_repo")
         ok(refused(p.bind(run, g, w=w), "unknown_grant"), "of another call")
-        w = p.h.begin(p.client(1002), "clone_repo")
-        ok(refused(p.bind(run, g, w=w), "unknown_run"), "another's run")
+        if os.getuid() == 0:    # nobody else can play another user
+            w = p.h.begin(p.client(1002), "clone_repo")
+            ok(refused(p.bind(run, g, w=w), "unknown_run"), "another's run")
         p.end(run)
         ok(not p.revoked(g), "what was refused binds nothing")
 

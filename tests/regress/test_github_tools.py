@@ -586,6 +586,13 @@ os.execv(%r, ["git", "-c", "protocol.file.allow=always", "-c",
     shutil.rmtree(dest + "/mods")
     m.listed = {"o/lib", "o/gone"}
     m.opened.clear()
+    check("of what is read without a credential", m.call("clone_repo", {
+        **Q, "submodules": True}), status="ok")
+    t.ok([o[2] for o in m.opened] == ["o/mods"], "none is read with one",
+         m.opened)
+    shutil.rmtree(dest + "/mods")
+    m.listed.add("o/mods")
+    m.opened.clear()
     m.bound.clear()
     r = check("submodules", m.call("clone_repo", {**Q, "submodules": True}),
               status="ok")
@@ -595,7 +602,7 @@ os.execv(%r, ["git", "-c", "protocol.file.allow=always", "-c",
          any("ext/f" in w for w in r["warnings"]), "others are warnings",
          r["warnings"])
     t.ok([o[2] for o in m.opened] == ["o/mods", "o/lib", "o/gone"] and
-         [bool(b[1]) for b in m.bound] == [False, True, True, False] and
+         [bool(b[1]) for b in m.bound] == [True, True, True, False] and
          [b[2] for b in m.bound[1:]] == ["", "", dest + "/mods"], "each has a grant of its own",
          (m.opened, m.bound))
     shutil.rmtree(dest + "/mods")
