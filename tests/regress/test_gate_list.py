@@ -15,8 +15,8 @@ import mcp  # noqa: E402
 tap = mcp.Tap()
 ok = tap.ok
 if not shutil.which("git"):
-    print("1..0 # SKIP no git")
-    sys.exit(0)
+    tap.skip("no git", "the list")
+    sys.exit(tap.done())
 CLEAN = {**{k: v for k, v in os.environ.items() if k[:4] != "GIT_"},
          "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
 
