@@ -56,6 +56,7 @@ enum sbx_privs_rule {
 	SBX_RULE_FORK,		/* clone: no namespace, same as fork(2) */
 	SBX_RULE_PRCTL,		/* what a nested sbx_privs_enter() calls */
 	SBX_RULE_NOSYS,		/* answered ENOSYS: libc falls back */
+	SBX_RULE_NODELAY,	/* setsockopt: TCP_NODELAY */
 	SBX_RULE_FAMILIES_DENY,	/* denylist: all but unix, IP, netlink */
 	SBX_RULE_PERSONALITY,	/* denylist: what changes the mapping rules */
 	SBX_RULE_MAX

@@ -250,7 +250,8 @@ static const struct sbx_privs_call calls_courier[] = {
 	{ "getsockname", "libcurl notes its own address" },
 	{ "getsockopt", "errors of the dialled socket" },
 	{ "pread64", "the body of a request, a sealed memfd" },
-	{ "setsockopt", "TCP_NODELAY of the dialled socket" },
+	{ "setitimer", "ends a read or write that its peers made block" },
+	{ "setsockopt", "libcurl, on the dialled socket", SBX_RULE_NODELAY },
 	{ NULL }
 };
 
@@ -512,6 +513,7 @@ sbx_privs_rule_text(enum sbx_privs_rule rule)
 		[SBX_RULE_FORK] = "no namespaces",
 		[SBX_RULE_PRCTL] = "to enter a row",
 		[SBX_RULE_NOSYS] = "ENOSYS",
+		[SBX_RULE_NODELAY] = "TCP_NODELAY",
 		[SBX_RULE_FAMILIES_DENY] = "not unix, IP or netlink",
 		[SBX_RULE_PERSONALITY] = "not the default",
 	};

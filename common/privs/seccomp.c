@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -146,6 +147,11 @@ static const uint64_t prctl_values[] = {
 	PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP, PR_SET_NAME,
 };
 
+static const struct scmp_arg_cmp nodelay[] = {
+	{ 1, SCMP_CMP_MASKED_EQ, INT, IPPROTO_TCP },
+	{ 2, SCMP_CMP_MASKED_EQ, INT, TCP_NODELAY },
+};
+
 /* One listed call of an allowlist. */
 static void
 allow_call(struct filter *f, const struct sbx_privs_call *c, int nr)
@@ -208,6 +214,9 @@ allow_call(struct filter *f, const struct sbx_privs_call *c, int nr)
 		return;
 	case SBX_RULE_NOSYS:
 		rule(f, SCMP_ACT_ERRNO(ENOSYS), nr, 0, NULL);
+		return;
+	case SBX_RULE_NODELAY:
+		rule(f, SCMP_ACT_ALLOW, nr, 2, nodelay);
 		return;
 	case SBX_RULE_FAMILIES_DENY:
 	case SBX_RULE_PERSONALITY:

@@ -4,6 +4,7 @@
 
 #include <linux/sockios.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/fsuid.h>
@@ -104,6 +105,10 @@ TRY(sock_bluetooth, socket(AF_BLUETOOTH, SOCK_RAW, 0))
 TRY(dial_sendto, sendto(-1, "x", 1, MSG_FASTOPEN, NULL, 0))
 TRY(dial_sendmsg, sendmsg(-1, &(struct msghdr){ .msg_iovlen = 0 },
     MSG_FASTOPEN))
+TRY(opt_nodelay, setsockopt(-1, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, 4))
+TRY(opt_other, setsockopt(-1, IPPROTO_TCP, TCP_CORK, &(int){ 1 }, 4))
+TRY(opt_level, setsockopt(-1, SOL_SOCKET, SO_DEBUG, &(int){ 1 }, 4))
+TRY(set_timer, setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL))
 TRY(pair_unix, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, (int[2]){ 0 }))
 TRY(sock_netns, ioctl(st->chan[0], SIOCGSKNS))
 TRY(fd_owner, fcntl(st->chan[0], F_SETOWN, st->sibling))
@@ -389,6 +394,13 @@ const struct attempt attempts[] = {
 	{ "socket AF_BLUETOOTH", sock_bluetooth, ALL_FAIL, NULL,
 	    { EAFNOSUPPORT } },
 	{ "socketpair AF_UNIX", pair_unix, "AAAKKKAKKKKAKKKAKA", NULL },
+	{ "setsockopt TCP_NODELAY", opt_nodelay, "EEEKKKEKEKKEEKKEKE", NULL,
+	    { EBADF } },
+	{ "setsockopt TCP_CORK", opt_other, "EEEKKKEKEKKEKKKEKE", NULL,
+	    { EBADF } },
+	{ "setsockopt of number 1, another level", opt_level,
+	    "EEEKKKEKEKKEKKKEKE", NULL, { EBADF } },
+	{ "setitimer", set_timer, "KAAKKKAKKKKAAKKAKA", NULL },
 	{ "namespace of a socket", sock_netns, "K--KKKKKKKK-KKK-K-", NULL },
 	{ "owner of a descriptor", fd_owner, "K--KKKKKKKK-KKK-K-", NULL },
 	{ "connect TCP", tcp_connect, "KAAKKKAKKKKAKKEAKA", NULL, { EACCES },
