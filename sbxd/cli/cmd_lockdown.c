@@ -30,21 +30,28 @@ cli_locked(const struct cli *cli)
 
 /* What suites that start later find. */
 static int
-write_file(const struct cli *cli, bool on, struct sbx_err *err)
+write_file(const struct cli *cli, struct sbx_err *err)
 {
 	char path[PATH_MAX + 16];
 	int SBX_CLEANUP(fd) fd = -1;
 	int r;
 
 	file_path(cli, path);
-	if (!on)
-		return (unlink(path) == 0 || errno == ENOENT ? 0 :
-		    sbx_err_sys(err, "%.160s", path));
 	if ((r = sbx_make_dirs(cli->paths.state, err)) != 0)
 		return (r);
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 	    0600);
 	return (fd != -1 || errno == EEXIST ? 0 :
+	    sbx_err_sys(err, "%.160s", path));
+}
+
+static int
+remove_file(const struct cli *cli, struct sbx_err *err)
+{
+	char path[PATH_MAX + 16];
+
+	file_path(cli, path);
+	return (unlink(path) == 0 || errno == ENOENT ? 0 :
 	    sbx_err_sys(err, "%.160s", path));
 }
 
@@ -78,31 +85,67 @@ tell(const struct cli *cli, int slot, bool on, struct sbx_err *err)
 	return (r);
 }
 
-/* What closes closes first; what opens does so where all agree. */
-int
-cmd_lockdown(struct cli *cli, int argc, char **argv)
+/* How many of the suites that run did not agree: each is told of. */
+static unsigned
+tell_all(const struct cli *cli, bool on)
 {
-	bool on = argc == 1 || strcmp(argv[1], "on") == 0, failed = false;
 	struct sbx_err err = { 0 };
+	unsigned failed = 0;
 	int r;
 
-	if (argc > 2 || (!on && strcmp(argv[1], "off") != 0))
-		return (CLI_SYNTAX);
-	if (write_file(cli, on, &err) != 0) {
-		if (!on)
-			return (cli_fail(CLI_FATAL, &err));
-		failed = true;
-		(void)cli_fail(CLI_FATAL, &err);
-	}
 	for (int slot = 0; slot < SBX_MAX_SLOTS; slot++) {
 		r = tell(cli, slot, on, &err);
 		if (r == 0 || r == SBX_E_NOENT)
 			continue;
-		failed = true;
+		failed++;
 		fprintf(stderr, "sbx: suite %d: %s\n", slot, err.msg);
 	}
-	if (!failed)
-		printf("%s\n", on ? "No sandbox has a way out until `sbx "
-		    "lockdown off`." : "The lockdown is lifted.");
-	return (failed ? CLI_PEER : CLI_OK);
+	return (failed);
+}
+
+/* What closes closes first, whoever can be told. */
+static int
+lock(const struct cli *cli)
+{
+	struct sbx_err err = { 0 };
+	bool failed = write_file(cli, &err) != 0;
+
+	if (failed)
+		(void)cli_fail(CLI_FATAL, &err);
+	if (tell_all(cli, true) > 0 || failed)
+		return (CLI_PEER);
+	printf("No sandbox has a way out until `sbx lockdown off`.\n");
+	return (CLI_OK);
+}
+
+/* What opens does so when all who run have agreed, and have it on record: until
+ * then a suite that starts finds the file.  One that started meanwhile has
+ * found it and is told after it has gone. */
+static int
+unlock(const struct cli *cli)
+{
+	struct sbx_err err = { 0 };
+
+	if (tell_all(cli, false) > 0) {
+		fprintf(stderr, "sbx: it stays locked down, for that suite and "
+		    "for those that start later: mend the cause, or end that "
+		    "suite, and say `sbx lockdown off` again\n");
+		return (CLI_PEER);
+	}
+	if (remove_file(cli, &err) != 0)
+		return (cli_fail(CLI_FATAL, &err));
+	if (tell_all(cli, false) > 0)
+		return (CLI_PEER);
+	printf("The lockdown is lifted.\n");
+	return (CLI_OK);
+}
+
+int
+cmd_lockdown(struct cli *cli, int argc, char **argv)
+{
+	if (argc == 1 || (argc == 2 && strcmp(argv[1], "on") == 0))
+		return (lock(cli));
+	if (argc == 2 && strcmp(argv[1], "off") == 0)
+		return (unlock(cli));
+	return (CLI_SYNTAX);
 }

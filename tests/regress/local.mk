@@ -64,8 +64,10 @@ test_proxy_SOURCES = tests/regress/test_proxy.c tests/regress/daemon.h \
 test_proxy_CPPFLAGS = $(AM_CPPFLAGS)
 test_proxy_LDADD = libsbx.a
 
-TESTS += tests/regress/test_broker.py tests/regress/test_command.py
-EXTRA_DIST += tests/regress/test_broker.py tests/regress/test_command.py
+TESTS += tests/regress/test_broker.py tests/regress/test_command.py \
+	tests/regress/test_lockdown.py
+EXTRA_DIST += tests/regress/test_broker.py tests/regress/test_command.py \
+	tests/regress/test_lockdown.py
 
 # the proxy among a monitor, an engine, name servers and upstreams in python
 TESTS += tests/regress/test_proxy_egress.py
