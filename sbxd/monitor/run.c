@@ -197,7 +197,8 @@ run_exec(struct monitor *m, struct worker *w, const struct sbx_exec_start *e,
 	w->ask.deadline_ns = sbx_mono_ns() + ASK_S * S_NS;
 	journal_exec_start(m, r, e);
 	msg = (struct sbx_engine_exec){ .container = sb->id, .run = r->id,
-		.argv = e->argv, .cwd = e->cwd, .by_ns = w->ask.deadline_ns };
+		.argv = e->argv, .cwd = e->cwd, .head = e->head,
+		.by_ns = w->ask.deadline_ns };
 	if (egress_env(sb, &e->env, &msg.env, &env) != 0 ||
 	    sbx_send_engine_exec(engine, ++m->next_id, &msg, &stdin_fd) != 0) {
 		run_free(m, r);

@@ -191,7 +191,7 @@ run_start(struct call *call, const struct run_spec *s, char *ret_run)
 {
 	struct sbx_exec_start m = {
 		.container = s->container, .argv = s->argv, .env = s->env,
-		.cwd = s->cwd, .timeout_ms = s->timeout_ms,
+		.cwd = s->cwd, .head = s->head, .timeout_ms = s->timeout_ms,
 		.background = s->background,
 	};
 

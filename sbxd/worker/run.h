@@ -14,6 +14,7 @@ struct call;
 struct run_spec {
 	const char *container;	/* borrowed */
 	const char *cwd;	/* borrowed, "" = the sandbox's own */
+	const char *head;	/* borrowed: EXEC_START.head; NULL: "" */
 	struct sbx_strs argv, env;
 	struct sbx_buf argv_buf, env_buf; /* owned */
 	int stdin_fd;		/* owned */

@@ -115,6 +115,7 @@ start(struct call *call, const struct script *s, struct run_spec *spec,
 		if (error != 0)
 			return (error);
 	}
+	spec->head = s->head;
 	spec->timeout_ms = s->timeout_ms;
 	return (run_start(call, spec, ret_run));
 }

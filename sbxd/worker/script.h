@@ -22,6 +22,7 @@ struct result;
 struct script {
 	const char *cwd;		/* NULL: the work directory */
 	const char *const *argv;	/* up to NULL */
+	const char *head;		/* EXEC_START.head; NULL: "" */
 	const char *in;			/* standard input, NULL: empty */
 	size_t in_len;
 	uint64_t timeout_ms;		/* 0: of the argument `timeout` */

@@ -19,6 +19,7 @@
 #define TOOL "search_in_container"
 #define WARNING_BYTES 400u
 #define CONTEXT_MAX 20u
+#define HEAD_MAX 4000u		/* of EXEC_START.head */
 
 enum { EXIT_NO_PATH = 66, EXIT_DENIED = 67 };
 
@@ -33,7 +34,9 @@ static const char *const mode_names[SEARCH_MODE_MAX] = {
 /*
  * $1 our line, $2 the path (with a slash in it), then the command.  A link may
  * lead to where nothing is searched: where it leads is looked at.  ast-grep is
- * also a module of npm, and its short name another program's.
+ * also a module of npm, and its short name another program's.  rg in the work
+ * directory itself needs none of it, nor the shell, which takes longer than a
+ * search of a small project.
  */
 static const char script[] =
     "h=$1 p=$2 w=$PWD\n"
@@ -260,6 +263,34 @@ make_header(const struct want *w, struct sbx_buf *b)
 	(void)sbx_buf_str(b, "}");
 }
 
+/* Without the shell.  As script_run(), 2: it could not be. */
+static int
+run_rg(struct call *call, const struct want *w, const char *header,
+    struct ask_run *ret_state)
+{
+	struct argv a = { .v = { tool_names[SEARCH_RG] }, .n = 1 };
+	SBX_CLEANUP_BUF struct sbx_buf head = { 0 };
+	struct script s = { .argv = a.v, .max_out = SEARCH_OUT_MAX };
+	char *code = call->ask->refused.code;
+	int r;
+
+	sbx_buf_init(&head, HEAD_MAX + 1);
+	if (w->tool != SEARCH_RG || strcmp(w->place, "./") != 0 ||
+	    sbx_buf_printf(&head, "%s\n", header) != 0)
+		return (2);
+	s.head = head.data;
+	(void)snprintf(a.number, sizeof(a.number), "%d", (int)w->context);
+	rg_args(w, &a);
+	arg(&a, "--");
+	arg(&a, w->place);
+	code[0] = '\0';
+	r = script_run(call, &s, ret_state);
+	if (r != 0 || strcmp(code, "exec_failed") != 0)
+		return (r);
+	result_reset(call->res);
+	return (2);
+}
+
 /* As script_run(). */
 static int
 run(struct call *call, const struct want *w, struct ask_run *ret_state)
@@ -268,8 +299,12 @@ run(struct call *call, const struct want *w, struct ask_run *ret_state)
 	SBX_CLEANUP_BUF struct sbx_buf header = { 0 };
 	SBX_CLEANUP_BUF struct sbx_buf pattern = { 0 };
 	const struct script s = { .argv = a.v, .max_out = SEARCH_OUT_MAX };
+	int r;
 
 	make_header(w, &header);
+	r = run_rg(call, w, header.data, ret_state);
+	if (r != 2)
+		return (r);
 	sbx_buf_init(&pattern, 65536);
 	(void)snprintf(a.number, sizeof(a.number), "%d", (int)w->context);
 	arg(&a, header.data);
