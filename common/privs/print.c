@@ -149,7 +149,7 @@ print_row(struct sbx_buf *b, enum sbx_proc proc)
 	print_limit(b, "data", row->data, "unchanged");
 	if (row->flags & SBX_ROW_DENY) {
 		(void)sbx_buf_str(b, "\n  system calls, all but:\n");
-		print_list(b, row, 0, sbx_privs_denied);
+		print_list(b, row, SBX_PRIVS_LISTS, sbx_privs_denied);
 	} else {
 		(void)sbx_buf_str(b, "\n  system calls, no others:\n");
 		for (unsigned i = 0; i < SBX_NELEM(row->calls) &&

@@ -70,6 +70,7 @@ struct sbx_privs_call {
 };
 
 #define SBX_PRIVS_DIRS_MAX 2
+#define SBX_PRIVS_LISTS 5
 struct sbx_privs_dir {
 	const char *what;
 	uint64_t rights;	/* LANDLOCK_ACCESS_FS_* */
@@ -83,8 +84,9 @@ struct sbx_privs_row {
 	uint64_t caps;		/* kept when started by root: bit per number */
 	uint32_t families;	/* enum sbx_privs_family */
 	struct sbx_privs_dir dirs[SBX_PRIVS_DIRS_MAX];
-	/* Call lists, the row's own first: the first mention of a name wins. */
-	const struct sbx_privs_call *calls[5];
+	/* Call lists, the row's own first: the first mention of a name wins.
+	 * With SBX_ROW_DENY: what is denied to others, not to this row. */
+	const struct sbx_privs_call *calls[SBX_PRIVS_LISTS];
 	/* RLIM_INFINITY: as high as the hard limit goes. */
 	rlim_t nofile, nproc, data;
 };

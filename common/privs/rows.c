@@ -268,6 +268,15 @@ static const struct sbx_privs_call calls_docker[] = {
 	{ NULL }
 };
 
+/* Left out of a denylist: for the operator's own command, and who starts it.
+ * Nobody else inherits that, each program has a filter of its own. */
+static const struct sbx_privs_call calls_keys[] = {
+	{ "add_key", NULL },
+	{ "keyctl", "a token may be in the kernel's keyring" },
+	{ "request_key", NULL },
+	{ NULL }
+};
+
 /*
  * What neither a component nor a guest has a use for.  Inherited by every
  * guest, whose own filter adds to it; so these fail instead of killing, with
@@ -349,6 +358,7 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 		/* To make each child its own user, and to kill it then. */
 		.caps = CAP_BIT(CAP_SETUID) | CAP_BIT(CAP_SETGID) |
 		    CAP_BIT(CAP_SETPCAP) | CAP_BIT(CAP_KILL),
+		.calls = { calls_keys },
 		.nofile = NOFILE_SUITE, .nproc = RLIM_INFINITY,
 		.data = RLIM_INFINITY,
 	},
@@ -469,6 +479,7 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 		    "the one exception to the rule that only the proxy dials",
 		.user = "sbx-command",
 		.flags = SBX_ROW_DENY | SBX_ROW_EXEC | SBX_ROW_DIES,
+		.calls = { calls_keys },
 		.nofile = NOFILE_SUITE, .nproc = RLIM_INFINITY,
 		.data = RLIM_INFINITY,
 	},
@@ -524,7 +535,7 @@ sbx_privs_rule_text(enum sbx_privs_rule rule)
 bool
 sbx_privs_mentioned(const struct sbx_privs_row *row, unsigned upto, const char *name)
 {
-	for (unsigned i = 0; i < upto; i++)
+	for (unsigned i = 0; i < upto && row->calls[i] != NULL; i++)
 		for (const struct sbx_privs_call *c = row->calls[i]; c->name;
 		    c++)
 			if (strcmp(c->name, name) == 0)

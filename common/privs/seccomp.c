@@ -284,6 +284,8 @@ add_calls(struct filter *f)
 
 	if (row->flags & SBX_ROW_DENY) {
 		for (c = sbx_privs_denied; c->name && f->error == 0; c++) {
+			if (sbx_privs_mentioned(row, SBX_PRIVS_LISTS, c->name))
+				continue;
 			/* A call that this architecture lacks is < 0. */
 			nr = seccomp_syscall_resolve_name(c->name);
 			f->failed = c->name;

@@ -130,6 +130,37 @@ def test_given():
          "no input, and its errors are dropped", links)
 
 
+def keyctl(*argv, **more):
+    """As the user that the command is."""
+    user = unprivileged()
+    if os.geteuid() == 0 and not user:
+        p = pwd.getpwnam("sbx-command")
+        user = {"user": p.pw_uid, "group": p.pw_gid, "extra_groups": []}
+    return subprocess.run(["keyctl", *argv], capture_output=True, text=True,
+                          **user, **more)
+
+
+def test_keyring():
+    what = "a token in the kernel's keyring"
+    name = "sbx-test-%d" % os.getpid()
+    if shutil.which("keyctl") is None:
+        t.skip("keyctl is not installed (keyutils)", what)
+        return
+    r = keyctl("padd", "user", name, "@u", input=TOKEN)
+    if r.returncode:
+        t.absent("no keyring: " + r.stderr.strip(), what)
+        return
+    key = r.stdout.strip()
+    try:
+        keyctl("setperm", key, "0x3f030000")
+        m, _ = run("keyctl", "pipe", "%user:" + name)
+        t.ok((m["error"], m["token"]) == (0, TOKEN), what + " is one", m)
+    finally:
+        keyctl("unlink", key, "@u")
+    m, _ = run("keyctl", "pipe", "%user:" + name)
+    t.ok(m["error"] == CLOSED, "one that is gone", m)
+
+
 def test_fails():
     for text, error, *words in (
             ("exit 3", CLOSED, "ended with 3"),
