@@ -1,5 +1,6 @@
 #include "sbx-broker/sources.h"
 
+#include "sbx-broker/given.h"
 #include "sbx-broker/key.h"
 #include "sbx-broker/token.h"
 #include "sbx-proxy/host.h"
@@ -53,34 +54,61 @@ bad(struct source *s, const char *fmt, ...)
 	(void)snprintf(s->bad, sizeof(s->bad), "%.120s: %.130s", s->file, text);
 }
 
-/*
- * A file that only its owner, who is us, can have written or read.  -1: s says
- * why.  Not blocking, so that a FIFO of that name does not hold us up.
- */
+/* Can only its owner, who is us, have written or read it?  Or did systemd give
+ * it to us?  false: s says why not. */
+static bool
+is_ours(struct source *s, int fd, const struct stat *st)
+{
+	const unsigned owner = (unsigned)st->st_uid, us = (unsigned)geteuid();
+	const char *why = "";
+
+	if (st->st_uid == 0 && us != 0 &&
+	    (why = given_check(fd, st, us)) == NULL)
+		return (true);
+	if (owner != us)
+		bad(s, "its owner is uid %u, but sbx-broker is uid %u; chown "
+		    "it%s%s", owner, us, *why != '\0' ? "; as a credential of "
+		    "systemd: " : "", why);
+	else if ((st->st_mode & (S_IRWXG | S_IRWXO)) != 0)
+		bad(s, "its mode is %04o, others could read it; chmod 0600",
+		    (unsigned)(st->st_mode & 07777));
+	else
+		return (true);
+	return (false);
+}
+
+/* What it means that there is no way to a file. */
+static void
+bad_open(struct source *s, int error)
+{
+	if (error == ELOOP)
+		bad(s, "it is a symbolic link; name the file itself");
+	else if (error == EACCES && strncmp(s->file, GIVEN_BELOW,
+	    sizeof(GIVEN_BELOW) - 1) == 0)
+		bad(s, "%s: systemd gives it to the user of the unit, and "
+		    "sbx-broker is uid %u; set User= there", strerror(error),
+		    (unsigned)geteuid());
+	else
+		bad(s, "%s", strerror(error));
+}
+
+/* -1: s says why.  Not blocking, so that a FIFO of that name does not hold us
+ * up. */
 static int
 file_open(struct source *s)
 {
-	const mode_t others = S_IRWXG | S_IRWXO;
 	SBX_CLEANUP(fd) int fd = -1;
 	struct stat st;
 
 	fd = open(s->file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK |
 	    O_NOCTTY);
-	if (fd < 0 && errno == ELOOP)
-		bad(s, "it is a symbolic link; name the file itself");
-	else if (fd < 0)
-		bad(s, "%s", strerror(errno));
+	if (fd < 0)
+		bad_open(s, errno);
 	else if (fstat(fd, &st) < 0)
 		bad(s, "fstat: %s", strerror(errno));
 	else if (!S_ISREG(st.st_mode))
 		bad(s, "it is no regular file");
-	else if (st.st_uid != geteuid())
-		bad(s, "its owner is uid %u, but sbx-broker is uid %u; chown "
-		    "it", (unsigned)st.st_uid, (unsigned)geteuid());
-	else if ((st.st_mode & others) != 0)
-		bad(s, "its mode is %04o, others could read it; chmod 0600",
-		    (unsigned)(st.st_mode & 07777));
-	else
+	else if (is_ours(s, fd, &st))
 		return (sbx_steal_fd(&fd));
 	return (-1);
 }
@@ -199,6 +227,11 @@ set_host(struct source *s, const char *name, struct sbx_err *err)
 static int
 set_file(struct source *s, const char *name, struct sbx_err *err)
 {
+	if (strncmp(name, "%d/", 3) == 0)
+		return (sbx_err_set(err, SBX_E_NOENT, "%.64s: %%d is where "
+		    "systemd puts the credentials of a unit, and sbxd was "
+		    "started without (LoadCredential=, systemd.exec(5))",
+		    name));
 	if (name[0] != '/')
 		return (sbx_err_set(err, SBX_E_SYNTAX, "%.64s: a file's name "
 		    "begins with /", name));

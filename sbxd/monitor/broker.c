@@ -21,7 +21,7 @@ broker_start(struct component *c)
 	struct sbx_broker_start s = {
 		.bot_commands = c->m->conf.allow_bot_commands };
 
-	if (repos_sources(&c->m->conf, &s.sources, &b) != 0)
+	if (repos_sources(&c->m->conf, c->m->given, &s.sources, &b) != 0)
 		return (SBX_E_LIMIT);
 	if (c->m->locked)
 		log_notice("locked down: the broker gives out nothing");

@@ -199,6 +199,7 @@ main(int argc, char **argv)
 	m->dir_conf = -1;
 	if ((r = setup_options(m, argc, argv, getenv)) >= 0)
 		return (r);
+	m->given = getenv("CREDENTIALS_DIRECTORY");
 	take_stdio(m);
 	if (setup_open(m, getenv, &err) != 0 ||
 	    setup_starter(m, &channel, &err) != 0) {

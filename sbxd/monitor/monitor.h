@@ -547,6 +547,7 @@ struct monitor {
 	struct dial dials[SBX_MAX_BROKER_DIALS];
 	struct courier couriers[SBX_MAX_COURIERS];
 	bool locked;			/* lockdown.c */
+	const char *given;		/* %d of sources; NULL: nothing */
 	uint32_t lock_grants;		/* that ended by it */
 	uint32_t lock_id;		/* of BROKER_LOCK: its end is not known yet */
 	uint32_t unlock_id;		/* JOURNAL_DONE awaited, to lift it */
@@ -881,9 +882,10 @@ bool repos_may_write(const struct monitor *m, const char *host,
 /* Is a source configured for that host?  NULL: for any. */
 bool repos_source(const struct monitor *m, const char *host);
 bool repos_is_api(const struct monitor *m, const char *host);
-/* BROKER_START.sources, whose bytes are b's.  0, SBX_E_LIMIT. */
-int repos_sources(const struct sbx_conf *c, struct sbx_strs *ret,
-    struct sbx_buf *b);
+/* BROKER_START.sources, whose bytes are b's.  dir: what %d is, NULL: it stays.
+ * 0, SBX_E_LIMIT. */
+int repos_sources(const struct sbx_conf *c, const char *dir,
+    struct sbx_strs *ret, struct sbx_buf *b);
 bool repos_same_sources(const struct sbx_conf *a, const struct sbx_conf *b);
 
 /* --- broker.c ----------------------------------------------------------------- */

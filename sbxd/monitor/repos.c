@@ -13,6 +13,8 @@
 
 #define OWNER_MAX 39
 #define REPO_MAX 100
+#define GIVEN "%d/"		/* systemd.exec(5), CREDENTIALS_DIRECTORY */
+#define GIVEN_LEN (sizeof(GIVEN) - 1)
 
 /* --- names ----------------------------------------------------------------- */
 
@@ -129,6 +131,14 @@ repos_may_read(const struct monitor *m, const char *host, const char *repo)
 
 /* --- the sources ------------------------------------------------------------- */
 
+/* A whole path, or one below where systemd puts a unit's credentials. */
+static bool
+is_file(const char *s)
+{
+	return (s[0] == '/' || (strncmp(s, GIVEN, GIVEN_LEN) == 0 &&
+	    s[GIVEN_LEN] != '\0' && strchr(s + GIVEN_LEN, '/') == NULL));
+}
+
 /* "[HOST] ID INSTALLATION KEYFILE" and "[HOST] FILE": the host, into dst.
  * *ret_rest: what follows.  false: it is too long. */
 static bool
@@ -137,7 +147,7 @@ source_host(const char *value, char dst[254], const char **ret_rest)
 	size_t n = strcspn(value, " ");
 
 	*ret_rest = value;
-	if (value[0] == '/' || (value[0] >= '0' && value[0] <= '9' &&
+	if (is_file(value) || (value[0] >= '0' && value[0] <= '9' &&
 	    strspn(value, "0123456789") == n))
 		return (sbx_strlcpy(dst, SBX_GITHUB, 254) == 0);
 	if (n == 0 || n >= 254)
@@ -184,9 +194,23 @@ repos_is_api(const struct monitor *m, const char *host)
 	return (strcmp(host, SBX_GITHUB) != 0 && repos_source(m, host));
 }
 
+/* A source as the broker takes it, the caller's then.  dir: what %d is, NULL:
+ * nothing. */
+static char *
+source_line(const char *keyword, const char *value, const char *dir)
+{
+	const char *file = strrchr(value, ' ');
+
+	file = file == NULL ? value : file + 1;
+	if (dir == NULL || strncmp(file, GIVEN, GIVEN_LEN) != 0)
+		return (sbx_xasprintf("%s %s", keyword, value));
+	return (sbx_xasprintf("%s %.*s%s/%s", keyword, (int)(file - value),
+	    value, dir, file + GIVEN_LEN));
+}
+
 static int
 add_all(struct sbx_strs *ret, struct sbx_buf *b, const char *keyword,
-    const struct sbx_conf_list *l)
+    const struct sbx_conf_list *l, const char *dir)
 {
 	const struct sbx_strs s = { l->data, l->count, l->len };
 	const char *v = NULL;
@@ -194,7 +218,7 @@ add_all(struct sbx_strs *ret, struct sbx_buf *b, const char *keyword,
 	int r = 0;
 
 	while (r == 0 && (v = sbx_strs_next(&s, v)) != NULL) {
-		line = sbx_xasprintf("%s %s", keyword, v);
+		line = source_line(keyword, v, dir);
 		r = sbx_strs_add(ret, b, line);
 		free(line);
 	}
@@ -202,8 +226,8 @@ add_all(struct sbx_strs *ret, struct sbx_buf *b, const char *keyword,
 }
 
 int
-repos_sources(const struct sbx_conf *c, struct sbx_strs *ret,
-    struct sbx_buf *b)
+repos_sources(const struct sbx_conf *c, const char *dir,
+    struct sbx_strs *ret, struct sbx_buf *b)
 {
 	const char *cmd = c->github_token_command;
 	char line[SBX_CONF_STR_MAX + 32];
@@ -217,10 +241,10 @@ repos_sources(const struct sbx_conf *c, struct sbx_strs *ret,
 	if (cmd[0] != '\0')
 		r = sbx_strs_add(ret, b, line);
 	if (r == 0)
-		r = add_all(ret, b, "github_app", &c->github_app);
+		r = add_all(ret, b, "github_app", &c->github_app, dir);
 	if (r == 0)
 		r = add_all(ret, b, "github_token_file",
-		    &c->github_token_file);
+		    &c->github_token_file, dir);
 	return (r != 0 || ret->count > SBX_MAX_SOURCES ? SBX_E_LIMIT : 0);
 }
 
@@ -292,7 +316,7 @@ app_is_good(const char *s)
 			return (false);
 		s += n + strspn(s + n, " ");
 	}
-	return (*s == '/');
+	return (is_file(s));
 }
 
 static int
@@ -306,9 +330,10 @@ check_sources(const struct policy *p, const char *keyword, bool app,
 
 	while ((v = sbx_strs_next(&s, v)) != NULL) {
 		if (!source_host(v, host, &rest) ||
-		    !(app ? app_is_good(rest) : *rest == '/'))
+		    !(app ? app_is_good(rest) : is_file(rest)))
 			return (sbx_err_set(err, SBX_E_SYNTAX, "%s %.100s: "
-			    "write [HOST] %s, the file with its whole path",
+			    "write [HOST] %s, the file with its whole path, or "
+			    "%%d/NAME, a credential of systemd",
 			    keyword, v, app ? "ID INSTALLATION KEYFILE" :
 			    "FILE"));
 		if ((r = check_host(p, keyword, v, host, err)) != 0)
@@ -332,7 +357,7 @@ repos_check(const struct sbx_conf *c, const struct policy *p,
 	    (r = check_sources(p, "github_token_file", false,
 	    &c->github_token_file, err)) != 0)
 		return (r);
-	if (repos_sources(c, &sources, &b) != 0)
+	if (repos_sources(c, NULL, &sources, &b) != 0)
 		return (sbx_err_set(err, SBX_E_LIMIT, "there are more than %d "
 		    "of github_app and github_token_file, or they are too "
 		    "long", SBX_MAX_SOURCES - 1));

@@ -2,11 +2,13 @@
 """sbx-broker, driven as the monitor does, with couriers that are the test's
 own: what it takes as a source, what it gives to whom, and what it never
 tells."""
+import ctypes
 import os
 import pwd
 import re
 import select
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -89,6 +91,7 @@ class Broker:
 
     def __init__(self, *sources, bot_commands=0, ready=True, journal=False,
                  **popen):
+        popen = {**unprivileged(), **popen}
         mine, theirs = ipc.pair()
         roots = ipc.memfd(b"roots")
         self.ch = ipc.Chan(mine)
@@ -96,7 +99,7 @@ class Broker:
                      bot_commands=bot_commands)
         os.close(roots)
         self.proc = ipc.spawn(PROGRAM, theirs, stderr=subprocess.PIPE,
-                              **unprivileged(), **popen)
+                              **popen)
         self.next = 0
         self.ch.recv(want="HELLO")
         self.journal = None
@@ -242,8 +245,8 @@ def serve(b, mid, **over):
 # --- sources -------------------------------------------------------------------
 
 
-def bad_source(line, *words):
-    with Broker(line, ready=False) as b:
+def bad_source(line, *words, **popen):
+    with Broker(line, ready=False, **popen) as b:
         lines = [x for x in b.status() if re.match(r"[\w.]+: github_", x)]
         ok = len(lines) == 1 and all(w in lines[0] for w in words) and \
             not lines[0].endswith(": usable")
@@ -323,6 +326,98 @@ def test_bad_files():
         t.absent("only root has files of others", "a file of somebody else")
 
 
+NOBODY = 65534
+
+
+def acl(path, *users, group=0, other=0):
+    """As systemd does it: root reads, and so do users."""
+    entries = [(1, 4, 2**32 - 1), *((2, 4, u) for u in users),
+               (4, group, 2**32 - 1), (16, 4, 2**32 - 1),
+               (32, other, 2**32 - 1)]
+    os.setxattr(path, "system.posix_acl_access", struct.pack("<I", 2) +
+                b"".join(struct.pack("<HHI", *e) for e in entries))
+
+
+def mount(*argv):
+    r = subprocess.run(["mount", *argv], capture_output=True, text=True)
+    return r.stderr if r.returncode else ""
+
+
+def test_systemd():
+    """What systemd gives to a unit's user is taken, and nothing weaker."""
+    what = "a credential of systemd"
+    if os.geteuid() != 0:
+        t.absent("only root can give files away", what)
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    at = os.path.join(top, "given")
+    os.mkdir(at)
+    why = "unshare" if libc.unshare(0x00020000) else \
+        mount("--make-rprivate", "/") or \
+        mount("-t", "tmpfs", "-o", "mode=0755", "none", at)
+    if why:
+        t.absent("nothing can be mounted: " + why, what)
+        return
+    os.chmod(top, 0o755)
+    files = {"good": ((NOBODY,), {}), "two": ((NOBODY, 12345), {}),
+             "alien": ((12345,), {}), "group": ((NOBODY,), {"group": 4}),
+             "other": ((NOBODY,), {"other": 4})}
+    for d in (at, top):
+        for name, (users, more) in files.items():
+            path = os.path.join(d, "given-" + name)
+            with open(path, "w", encoding="ascii") as f:
+                f.write(STATIC)
+            acl(path, *users, **more)
+    as_user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    line = f"github_token_file {at}/given-"
+    bad_source(line + "good", "owner is uid 0", "read-only", **as_user)
+    t.ok(mount("-o", "remount,ro", at) == "", "it is read-only now")
+    with Broker(line + "good", ready=False, **as_user) as b:
+        t.ok("github.com: github_token_file: usable" in b.status(),
+             "root's file on a tmpfs, with an ACL for us alone", b.status())
+    for name in ("two", "group", "other"):
+        bad_source(line + name, "readable by others", **as_user)
+    bad_source(line + "alien", "Permission denied", **as_user)
+    bad_source(f"github_token_file {top}/given-good", "in memory", **as_user)
+    if mount("-t", "tmpfs", "none", "/run") == "":
+        os.makedirs("/run/credentials/x.service", 0o700)
+        bad_source("github_token_file /run/credentials/x.service/y",
+                   "Permission denied", "User=", **as_user)
+        subprocess.run(["umount", "/run"], check=True)
+    subprocess.run(["umount", at], check=True)
+
+
+def in_unit():
+    """What the broker of a unit's user says of its credentials."""
+    at = os.environ["CREDENTIALS_DIRECTORY"]
+    for name in sorted(os.listdir(at)):
+        path = os.path.join(at, name)
+        with Broker("github_token_file " + path, ready=False,
+                    user=os.geteuid(), group=os.getegid(),
+                    extra_groups=[]) as b:
+            print(name, "%o" % os.stat(path).st_mode, b.status())
+
+
+def test_unit():
+    """The same by systemd itself, where it runs the machine."""
+    what = "credentials of a unit"
+    if os.geteuid() != 0 or not os.path.isdir("/run/systemd/system"):
+        t.absent("systemd does not run this machine, or not for us", what)
+        return
+    plain = write("unit", STATIC.encode())
+    subprocess.run(["systemd-creds", "encrypt", "--name=sealed", plain,
+                    plain + ".cred"], check=True, capture_output=True)
+    r = subprocess.run([
+        "systemd-run", "--quiet", "--wait", "--pipe", "-p", "User=nobody",
+        "-p", "LoadCredential=plain:" + plain, "-p",
+        "LoadCredentialEncrypted=sealed:" + plain + ".cred", "-E", "SBX_BUILD",
+        "-E", "SBX_SRC", sys.executable, os.path.abspath(__file__), "unit"],
+        capture_output=True, text=True, timeout=60)
+    t.ok(r.returncode == 0 and
+         r.stdout.count("github_token_file: usable") == 2 and
+         STATIC not in r.stdout, what, (r.stdout, r.stderr))
+
+
 def test_bad_lines():
     for line, *words in (
             ("github_app 1 2", "[HOST] ID INSTALLATION KEYFILE"),
@@ -330,6 +425,9 @@ def test_bad_lines():
             ("github_app no/id 2 /x", "no App's id"),
             ("github_app 1 x /x", "no installation's number"),
             ("github_app 1 2 rel", "begins with /"),
+            ("github_app 1 2 %d/x", "LoadCredential="),
+            ("github_token_file /run/credentials/no.service/x",
+             "No such file"),
             ("github_app 0x7f.1 1 2 /x", "no host"),
             ("github_token_file", "[HOST] FILE")):
         bad_source(line, *words)
@@ -982,6 +1080,9 @@ try:
         t.skip("no openssl", "the broker")
         t.done()
         sys.exit(0)
-    mcp.main(t, globals(), sys.argv[1:])
+    if sys.argv[1:] == ["unit"]:
+        in_unit()
+    else:
+        mcp.main(t, globals(), sys.argv[1:])
 finally:
     shutil.rmtree(top, ignore_errors=True)

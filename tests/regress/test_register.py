@@ -53,6 +53,23 @@ def conf_ok(lines):
     return r.returncode == 0, r
 
 
+def test_unit():
+    """%d/NAME is below where systemd puts a unit's credentials."""
+    source = "%d/tok"
+    for env, words in (({"CREDENTIALS_DIRECTORY": top + "/given"},
+                        f"{top}/given/tok: No such file"),
+                       ({}, f"{source}: %d is where systemd")):
+        with mcp.Suite(conf=f"github_token_file {source}\n"
+                       "github_app 1 2 /none\n", env=env) as s:
+            r = s.sbx("broker", "status")
+            ok(words in r.stdout, "a unit's credential, " + words, r)
+    for line in ("github_token_file %d/", "github_token_file %d/x/y",
+                 "github_app 1 2 %d", "github_app 1 2 %x/y"):
+        good, r = conf_ok(line + "\n")
+        ok(not good and "%d/NAME" in r.stderr, line + " is none", r)
+    ok(conf_ok("github_app 1 2 %d/key\n")[0], "and so it is written")
+
+
 def test_token():
     r = sbx("register", "token", "--stdin", text=TOKEN + "\n")
     want = f"github_token_file {top}/etc/credentials/github.com-token\n"
