@@ -39,7 +39,7 @@ on_timeout(evutil_socket_t fd, short what, void *ctx)
 	(void)fd, (void)what;
 	a->done = NULL;
 	if (done != NULL)
-		done(a->ctx, -1, a->kind == ASK_DIAL ?
+		done(a->ctx, a->id, -1, a->kind == ASK_DIAL ?
 		    "no connection came in time" :
 		    "it was not started in time");
 }
@@ -124,7 +124,7 @@ ask_answered(struct broker *k, uint32_t id, unsigned kinds, int *fd,
 	ctx = a->ctx;
 	ask_free(a);
 	if (done != NULL)
-		done(ctx, fd != NULL ? sbx_steal_fd(fd) : -1, why);
+		done(ctx, id, fd != NULL ? sbx_steal_fd(fd) : -1, why);
 	return (0);
 }
 

@@ -28,8 +28,7 @@ struct mint;
 #define BROKER_TURN_MS 30000	/* for other exchanges of the grant */
 #define BROKER_TOKEN_MS 330000	/* of the operator's command (300 s) or a mint */
 #define BROKER_COURIER_MS 20000	/* for a courier that is free */
-#define BROKER_MINT_MS 30000
-#define BROKER_REST_MS 60000
+#define BROKER_MINT_MS 30000	/* a courier has HTTPS_TEXT_S for it */
 #define BROKER_EXCHANGE_MS 3600000	/* one exchange of git */
 #define BROKER_OVER_MS 10000	/* a courier's end, after its last word */
 #define BROKER_LOCK_MS 1800	/* all revocations; the monitor waits 2 s */
@@ -109,9 +108,9 @@ void broker_add_journald(struct broker *k, int fd);
 
 /* --- ask.c: what the monitor is asked for ------------------------------------ */
 enum ask_kind { ASK_COURIER, ASK_COMMAND, ASK_DIAL, ASK_KIND_MAX };
-/* fd: consumed by it; -1: why says why not.  Once, from the loop, and not
- * after ask_forget(). */
-typedef void (*ask_done)(void *ctx, int fd, const char *why);
+/* id: of the request.  fd: consumed by it; -1: why says why not.  Once, from the
+ * loop, and not after ask_forget(). */
+typedef void (*ask_done)(void *ctx, uint32_t id, int fd, const char *why);
 /* host: of a dial.  NULL: it cannot be asked; *ret_why (static) says why. */
 struct ask *ask_start(struct broker *k, enum ask_kind kind, const char *host,
     ask_done done, void *ctx, const char **ret_why);
@@ -134,6 +133,7 @@ enum child_state {
 struct child {
 	LIST_ENTRY(child) link;
 	struct broker *k;
+	uint32_t id;		/* of the BROKER_WANT that it came for */
 	struct sbx_peer *peer;	/* owned; its state is ours */
 	struct job *job;	/* MINT, WORK */
 	struct mint *mint;	/* COMMAND */
@@ -143,7 +143,8 @@ void pool_init(struct broker *k);
 /* Give what is free to who waits, and ask for more where that is not enough. */
 void pool_run(struct broker *k);
 void child_set_state(struct child *c, enum child_state state);
-/* Its channel is closed; nobody hears of it. */
+/* Its channel is closed, and a courier is killed, which its peers may have made
+ * block; nobody hears of it. */
 void child_end(struct child *c);
 /* The process of the operator's command, for m.  fd: consumed. */
 struct child *pool_command(struct broker *k, int fd, struct mint *m);
@@ -183,6 +184,8 @@ struct job {
 	bool counted;		/* among those of its grant that run */
 	uint8_t op;		/* enum sbx_grant_op, or sbx_rest_op */
 	bool credential;	/* REST */
+	bool begun;		/* the host may have done what changes it */
+	uint64_t by_ns;		/* REST: it is over then, whatever its state */
 	char host[254], repo[141];
 	const char *permissions; /* static: what its token must be for */
 	uint64_t number;	/* REST */
@@ -197,12 +200,16 @@ void job_start(struct job *j);
 void job_dial(struct job *j, const char *host);
 /* t: a reference is taken. */
 void job_has_token(struct job *j, struct token *t);
+/* Has it too little time left for a courier? */
+bool job_is_late(const struct job *j);
 /* Give it to c.  0, or what sbx_peer_send() returns. */
 int job_send(struct job *j, struct child *c);
 /* It is over: who waits for it is told, and it is freed. */
 void job_end(struct job *j, const struct outcome *out);
 void job_fail(struct job *j, int error, const char *code, const char *fmt, ...)
     SBX_PRINTF(4, 5);
+/* The BROKER_REST of that id, if it is not over. */
+void job_cancel(struct broker *k, uint32_t id);
 /* BROKER_EXCHANGE, BROKER_REST: descriptors are taken from in. */
 void job_on_exchange(struct broker *k, struct sbx_in *in);
 void job_on_rest(struct broker *k, struct sbx_in *in);

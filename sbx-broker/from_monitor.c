@@ -108,6 +108,13 @@ on_rest(struct sbx_peer *p, struct sbx_in *in)
 }
 
 static int
+on_cancel(struct sbx_peer *p, struct sbx_in *in)
+{
+	job_cancel(sbx_peer_ctx(p), in->hdr.id);
+	return (0);
+}
+
+static int
 on_status(struct sbx_peer *p, struct sbx_in *in)
 {
 	return (status_send(sbx_peer_ctx(p), in->hdr.id));
@@ -132,6 +139,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_BROKER_REVOKE] = { SBX_ST_ANY, 0, on_revoke },
 	[SBX_MSG_BROKER_EXCHANGE] = { SBX_ST_ANY, 0, on_exchange },
 	[SBX_MSG_BROKER_REST] = { SBX_ST_ANY, 0, on_rest },
+	[SBX_MSG_BROKER_CANCEL] = { SBX_ST_ANY, 0, on_cancel },
 	[SBX_MSG_BROKER_STATUS] = { SBX_ST_ANY, 0, on_status },
 	[SBX_MSG_BROKER_LOCK] = { SBX_ST_ANY, 0, on_lock },
 };

@@ -32,6 +32,15 @@ fault_set(struct fault *f, int error, const char *code, const char *fmt, ...)
 
 /* --- deadlines ----------------------------------------------------------------- */
 
+/* At least one: what is over ends in the loop. */
+static int
+left_ms(const struct job *j)
+{
+	const uint64_t now = sbx_mono_ns();
+
+	return (now < j->by_ns ? (int)((j->by_ns - now) / 1000000) + 1 : 1);
+}
+
 static int
 deadline_ms(const struct job *j)
 {
@@ -40,11 +49,14 @@ deadline_ms(const struct job *j)
 		[JOB_DIAL] = 0, /* the ask has its own */
 		[JOB_COURIER] = BROKER_COURIER_MS };
 	static const int of_kind[JOB_KIND_MAX] = {
-		[JOB_GIT] = BROKER_EXCHANGE_MS, [JOB_REST] = BROKER_REST_MS,
+		[JOB_GIT] = BROKER_EXCHANGE_MS, [JOB_REST] = 0, /* below */
 		[JOB_MINT] = BROKER_MINT_MS, [JOB_REVOKE] = BROKER_MINT_MS };
 
-	return (j->state == JOB_RUNNING ? of_kind[j->kind] :
-	    of_state[j->state]);
+	const int ms = j->state == JOB_RUNNING ? of_kind[j->kind] :
+	    of_state[j->state];
+	const int left = left_ms(j);
+
+	return (j->by_ns != 0 && (ms == 0 || left < ms) ? left : ms);
 }
 
 static void
@@ -133,11 +145,12 @@ job_start(struct job *j)
 }
 
 static void
-on_dialled(void *ctx, int fd, const char *why)
+on_dialled(void *ctx, uint32_t id, int fd, const char *why)
 {
 	struct job *j = ctx;
 	char text[BROKER_REASON];
 
+	(void)id;
 	j->ask = NULL;
 	if (fd < 0) {
 		job_fail(j, SBX_E_CLOSED, "upstream", "no connection: %s",
@@ -158,6 +171,13 @@ job_dial(struct job *j, const char *host)
 	j->ask = ask_start(j->k, ASK_DIAL, host, on_dialled, j, &why);
 	if (j->ask == NULL)
 		job_fail(j, SBX_E_LIMIT, "upstream", "no connection: %s", why);
+}
+
+bool
+job_is_late(const struct job *j)
+{
+	return (j->kind == JOB_REST && left_ms(j) <
+	    (int)(SBX_API_LEAST_MS + SBX_API_STEP_MS));
 }
 
 static int
@@ -188,6 +208,7 @@ send_rest(struct job *j, struct child *c)
 		.host = source_api_host(j->host, buf), .port = 443,
 		.prefix = source_api_prefix(j->host), .repo = j->repo,
 		.number = j->number, .page = j->page, .text = j->text,
+		.within_ms = (uint32_t)left_ms(j) - SBX_API_STEP_MS,
 		.token = j->token == NULL ? "" :
 		    sbx_secret_text(j->token->secret) };
 
@@ -239,8 +260,8 @@ static void
 tell_rest(struct job *j, const struct outcome *out)
 {
 	struct sbx_broker_rested m = { .error = out->fault.error,
-		.status = out->status, .next_page = out->next_page,
-		.retry_s = out->retry_s,
+		.begun = j->begun, .status = out->status,
+		.next_page = out->next_page, .retry_s = out->retry_s,
 		.code = out->fault.error != 0 ? out->fault.code : "",
 		.reason = out->fault.reason };
 
@@ -316,9 +337,9 @@ job_end(struct job *j, const struct outcome *out)
 
 	if (out == NULL)
 		out = &well;
-	/* A courier that says nothing may have sent all of it. */
+	/* A courier that began and says nothing may have sent all of it. */
 	used = j->state == JOB_RUNNING &&
-	    (!out->told || out->out_bytes > PROBE_BYTES);
+	    (out->told ? out->out_bytes > PROBE_BYTES : j->begun);
 	memcpy(grant, j->grant, sizeof(grant));
 	if (j->child != NULL)
 		child_end(j->child);
@@ -378,6 +399,18 @@ job_end_revocations(struct broker *k, const char *why)
 			return;
 		job_fail(j, SBX_E_TIMEOUT, "timeout", "%s", why);
 	}
+}
+
+void
+job_cancel(struct broker *k, uint32_t id)
+{
+	struct job *j;
+
+	TAILQ_FOREACH(j, &k->jobs, link)
+		if (j->kind == JOB_REST && j->id == id)
+			break;
+	if (j != NULL)
+		job_fail(j, SBX_E_CLOSED, "cancelled", "its call ended first");
 }
 
 void
@@ -456,6 +489,8 @@ job_on_exchange(struct broker *k, struct sbx_in *in)
 static const char *
 check_rest(const struct sbx_broker_rest *m)
 {
+	if (m->within_ms == 0 || m->within_ms > SBX_API_MS)
+		return ("it has no time, or too much");
 	if (sbx_rest_row(m->op) == NULL)
 		return ("its operation is none");
 	if (!check_host(m->host))
@@ -481,6 +516,7 @@ job_on_rest(struct broker *k, struct sbx_in *in)
 		    why != NULL ? why : "it is too long");
 		return;
 	}
+	j->by_ns = sbx_mono_ns() + m->within_ms * UINT64_C(1000000);
 	j->op = m->op;
 	j->number = m->number;
 	j->page = m->page;

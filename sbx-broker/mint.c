@@ -119,11 +119,12 @@ fail(struct mint *m, int error, const char *code)
 }
 
 static void
-on_command(void *ctx, int fd, const char *why)
+on_command(void *ctx, uint32_t id, int fd, const char *why)
 {
 	struct mint *m = ctx;
 	char text[128];
 
+	(void)id;
 	m->ask = NULL;
 	if (fd < 0) {
 		note(m, "its process was not started: %s",

@@ -57,6 +57,18 @@ child_lost(struct child *c, const char *how)
 	}
 }
 
+/* The end of its channel ends it, unless it hangs: who shares its stream and
+ * its connection can make reads of them block. */
+static void
+child_kill(const struct child *c)
+{
+	if (c->k->monitor != NULL && sbx_peer_remote(c->peer) ==
+	    SBX_PROC_COURIER)
+		(void)sbx_send_broker_kill(c->k->monitor, c->id,
+		    &(struct sbx_broker_kill){ 0 }, NULL); /* or its channel
+					 * ends, and the monitor kills all */
+}
+
 void
 child_end(struct child *c)
 {
@@ -66,6 +78,7 @@ child_end(struct child *c)
 	c->mint = NULL;
 	if (j != NULL)
 		j->child = NULL;
+	child_kill(c);
 	sbx_peer_end_later(c->peer, SBX_E_CLOSED);
 }
 
@@ -106,6 +119,8 @@ on_end(struct sbx_peer *p, int error)
 		    sbx_peer_last_type(p) < SBX_MSG_MAX &&
 		    sbx_msg_specs[sbx_peer_last_type(p)].name != NULL ?
 		    sbx_msg_specs[sbx_peer_last_type(p)].name : "no message");
+	if (error != SBX_E_CLOSED)
+		child_kill(c);
 	child_lost(c, error == SBX_E_CLOSED ? "ended without a word" :
 	    "said what it may not");
 	child_free(c);
@@ -123,17 +138,19 @@ on_timeout(evutil_socket_t fd, short what, void *ctx)
 	if (sbx_peer_state(c->peer) == CHILD_LOADING)
 		log_warn("a courier was not ready in time");
 	child_lost(c, "did not answer in time");
+	child_kill(c);
 	sbx_peer_end_later(c->peer, SBX_E_CLOSED);
 }
 
 /* fd: consumed. */
 static struct child *
-child_new(struct broker *k, int fd, const struct sbx_dispatch_table *table,
+child_new(struct broker *k, uint32_t id, int fd, const struct sbx_dispatch_table *table,
     enum child_state state)
 {
 	struct child *c = sbx_xcalloc(1, sizeof(*c));
 
 	c->k = k;
+	c->id = id;
 	c->timer = evtimer_new(k->base, on_timeout, c);
 	if (c->timer == NULL)
 		sbx_fatal("a courier cannot be timed");
@@ -145,7 +162,7 @@ child_new(struct broker *k, int fd, const struct sbx_dispatch_table *table,
 }
 
 static void
-on_courier(void *ctx, int fd, const char *why)
+on_courier(void *ctx, uint32_t id, int fd, const char *why)
 {
 	struct broker *k = ctx;
 	struct child *c;
@@ -155,7 +172,7 @@ on_courier(void *ctx, int fd, const char *why)
 		pool_failed(k);
 		return;
 	}
-	c = child_new(k, fd, &broker_from_courier, CHILD_LOADING);
+	c = child_new(k, id, fd, &broker_from_courier, CHILD_LOADING);
 	if (sbx_send_courier_start(c->peer, 0, &(struct sbx_courier_start){ 0 },
 	    &k->roots) < 0)
 		sbx_peer_end_later(c->peer, SBX_E_CLOSED);
@@ -164,7 +181,7 @@ on_courier(void *ctx, int fd, const char *why)
 struct child *
 pool_command(struct broker *k, int fd, struct mint *m)
 {
-	struct child *c = child_new(k, fd, &broker_from_command,
+	struct child *c = child_new(k, 0, fd, &broker_from_command,
 	    CHILD_COMMAND);
 
 	c->mint = m;
@@ -224,18 +241,24 @@ give_out(struct broker *k)
 	int r;
 
 	while ((c = find_idle(k)) != NULL && (j = find_waiting(k)) != NULL) {
-		job_set_state(j, JOB_RUNNING);
+		if (job_is_late(j)) {
+			job_fail(j, SBX_E_TIMEOUT, "timeout", "too little time "
+			    "was left for it: nothing was sent");
+			continue;
+		}
 		j->child = c;
 		c->job = j;
 		child_set_state(c, j->kind == JOB_MINT ? CHILD_MINT :
 		    CHILD_WORK);
 		r = job_send(j, c);
-		if (r < 0) {
-			child_end(c);
-			job_fail(j, r, "no_courier",
-			    "its courier could not be told: %s",
-			    sbx_error_name(r));
+		if (r == 0) {
+			job_set_state(j, JOB_RUNNING);
+			continue;
 		}
+		/* it does not run, and so costs its grant nothing */
+		child_end(c);
+		job_fail(j, r, "no_courier", "its courier could not be told: "
+		    "%s", sbx_error_name(r));
 	}
 }
 
@@ -396,11 +419,23 @@ on_over(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+static int
+on_begun(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct child *c = sbx_peer_ctx(p);
+
+	(void)in;
+	if (c->job != NULL)
+		c->job->begun = true;
+	return (0);
+}
+
 static const struct sbx_dispatch courier_rows[SBX_MSG_MAX] = {
 	[SBX_MSG_COURIER_READY] = { SBX_ST(CHILD_LOADING), SBX_D_ONCE,
 	    on_ready },
 	[SBX_MSG_COURIER_MINTED] = { SBX_ST(CHILD_MINT), SBX_D_ONCE,
 	    on_minted },
+	[SBX_MSG_COURIER_BEGUN] = { SBX_ST(CHILD_WORK), SBX_D_ONCE, on_begun },
 	[SBX_MSG_COURIER_OVER] = { SBX_ST(CHILD_WORK), SBX_D_ONCE, on_over },
 };
 const struct sbx_dispatch_table broker_from_courier = {

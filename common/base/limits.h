@@ -111,6 +111,13 @@
 #define SBX_MAX_BROKER_DIALS 8
 #define SBX_MAX_SOURCES 64	/* of credentials */
 #define SBX_SOURCES_BYTES 16384u
+/* A request of REST.  Worker, monitor, broker and courier wait for each other,
+ * each a step longer than whom it asked, and all of it fits into one call of
+ * 45 s: when somebody is told that it came too late, nobody is at it. */
+#define SBX_API_MS 42000u	/* the monitor's, and then less by a step: */
+#define SBX_API_STEP_MS 2000u	/* the broker's, the courier's; the worker's
+				 * more */
+#define SBX_API_LEAST_MS 3000u	/* a courier's: with less none begins */
 #define SBX_MAX_API 8		/* requests of REST under way, */
 #define SBX_MAX_API_PRINCIPAL 4
 #define SBX_PROXY_CLOSED 64	/* ids of ended sandboxes it remembers */

@@ -31,12 +31,16 @@ struct courier_end {
 struct courier {
 	struct courier_secret *secret;
 	int channel;			/* borrowed: its end is ours */
+	uint64_t by_ns;			/* the end of all; 0: the job's own */
 	struct courier_end end;
 };
 
 /* The first cause counts.  Returns false. */
 bool courier_fail(struct courier *c, const char *code, const char *fmt, ...)
     SBX_PRINTF(3, 4);
+/* What goes to the host now may change something there: the broker is told.
+ * False: it cannot be, and nothing may go. */
+bool courier_begun(struct courier *c);
 /* enum sbx_error of a code word; NULL: 0. */
 int courier_error(const char *code);
 /* The word of a status of HTTP that is no success, and what it means. */

@@ -420,6 +420,14 @@ read_request(struct exchange *x)
 	return (true);
 }
 
+/* Four bytes, by which git asks whether the credential is good. */
+static bool
+is_probe(const struct exchange *x)
+{
+	return (x->body_over && x->held_len == 4 &&
+	    memcmp(x->held, "0000", 4) == 0);
+}
+
 /* All of a push that says what it changes, or the four bytes by which git asks
  * whether the credential is good. */
 static bool
@@ -433,8 +441,7 @@ judge_push(struct exchange *x)
 		got = fill_body(x, x->held + x->held_len,
 		    sizeof(x->held) - x->held_len);
 		x->held_len += got;
-		if (x->body_over && x->held_len == 4 &&
-		    memcmp(x->held, "0000", 4) == 0)
+		if (is_probe(x))
 			return (true);
 		/* the four bytes alone: more may come, or the end of chunks */
 		r = push_judge(x->held, x->held_len, &x->grant.push, &used,
@@ -634,6 +641,9 @@ carry(struct exchange *x, const struct sbx_courier_git *m, int *sock)
 	if (!take_grant(x, m) || !read_request(x))
 		return (false);
 	if (x->grant.op == SBX_GRANT_PUSH && x->request.rpc && !judge_push(x))
+		return (false);
+	if (x->grant.op == SBX_GRANT_PUSH && x->request.rpc && !is_probe(x) &&
+	    !courier_begun(x->c))
 		return (false);
 	path = request_path(&x->grant, &x->request);
 	if (!https_open(&x->https, x->c, m->host, m->port, path,

@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <openssl/crypto.h>
@@ -17,6 +18,10 @@
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
+
+#define NS_S UINT64_C(1000000000)
+#define WATCH_MS 1500u		/* beyond the deadline that poll() keeps */
+#define WATCH_EVERY_MS 1000u
 
 static CURLM *multi;
 static X509_STORE *store;
@@ -250,7 +255,8 @@ https_open(struct https *h, struct courier *c, const char *host,
 	SBX_CLEANUP(free) char *pin = NULL;
 	char colon[8] = "";
 
-	*h = (struct https){ .courier = c, .sock = sock };
+	*h = (struct https){ .courier = c, .sock = sock,
+	    .limit_s = HTTPS_WHOLE_S };
 	if (!courier_host_is_good(host) || port == 0 || port > 65535)
 		return (courier_fail(c, "bad_request", "the job has no host"));
 	if (port != 443)
@@ -320,11 +326,48 @@ perform(struct https *h)
 	collect(h);
 }
 
+/* Of what is waited for: a byte, or the end of all. */
+static uint64_t
+deadline(const struct https *h)
+{
+	const uint64_t idle = h->moved_ns + HTTPS_IDLE_S * NS_S;
+
+	return (idle < h->until_ns ? idle : h->until_ns);
+}
+
+/*
+ * Whoever shares the socket can clear its O_NONBLOCK, and a call of libcurl's
+ * waits for ever then: SIGALRM ends this process, as its default is.
+ */
+static void
+watch(struct https *h)
+{
+	const uint64_t now = sbx_mono_ns(), until = deadline(h);
+	uint64_t us = WATCH_MS * 1000;
+	struct itimerval t = { .it_interval = { 0 } };
+
+	if (h->watched_ns != 0 && now - h->watched_ns <
+	    WATCH_EVERY_MS * UINT64_C(1000000))
+		return;
+	h->watched_ns = now;
+	if (until > now)
+		us += (until - now) / 1000;
+	t.it_value.tv_sec = (time_t)(us / 1000000);
+	t.it_value.tv_usec = (suseconds_t)(us % 1000000);
+	if (setitimer(ITIMER_REAL, &t, NULL) < 0)
+		sbx_fatal("setitimer: %s", strerror(errno));
+}
+
 bool
 https_begin(struct https *h)
 {
+	const uint64_t by = h->courier->by_ns;
+
 	https_moved(h);
-	h->until_ns = h->moved_ns + HTTPS_WHOLE_S * UINT64_C(1000000000);
+	h->until_ns = h->moved_ns + h->limit_s * NS_S;
+	if (by != 0 && by < h->until_ns)
+		h->until_ns = by;
+	watch(h);
 	if (!SET(h, HTTPHEADER, h->headers) ||
 	    curl_multi_add_handle(multi, h->easy) != CURLM_OK)
 		return (courier_fail(h->courier, "upstream", "libcurl takes "
@@ -360,12 +403,9 @@ waits_for(const struct https *h)
 static int
 patience(const struct https *h)
 {
-	uint64_t now = sbx_mono_ns(), until = h->moved_ns +
-	    HTTPS_IDLE_S * UINT64_C(1000000000);
+	uint64_t now = sbx_mono_ns(), until = deadline(h);
 	long ms = -1;
 
-	if (until > h->until_ns)
-		until = h->until_ns;
 	if (now >= until)
 		return (-1);
 	until = (until - now) / 1000000 + 1;
@@ -382,6 +422,7 @@ https_step(struct https *h, struct pollfd *extra, size_t n)
 	    [1] = { .fd = h->courier->channel, .events = POLLIN } };
 	int ms = patience(h);
 
+	watch(h);
 	if (ms < 0)
 		return (courier_fail(h->courier, "timeout", "%s",
 		    sbx_mono_ns() >= h->until_ns ? "it took too long" :
@@ -501,10 +542,10 @@ https_whole(struct https *h, struct https_whole *w)
 	curl_off_t had = 0, now;
 	long status = 0;
 
+	h->limit_s = HTTPS_TEXT_S;
 	if (!set_whole(h, w) || !https_begin(h))
 		return (courier_fail(h->courier, "upstream", "libcurl takes no "
 		    "request"));
-	h->until_ns = h->moved_ns + HTTPS_TEXT_S * UINT64_C(1000000000);
 	while (!h->over) {
 		if (!https_step(h, NULL, 0))
 			return (false);

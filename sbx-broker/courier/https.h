@@ -20,7 +20,7 @@
 #define HTTPS_IDLE_S 120u
 #endif
 #define HTTPS_WHOLE_S 3600u
-#define HTTPS_TEXT_S 40u	/* one that a call waits for */
+#define HTTPS_TEXT_S 25u	/* one that a call waits for, or a mint */
 
 /* libcurl and the roots in PEM.  Before the cage, once.  0 or err is set. */
 int https_init(const char *pem, size_t n, struct sbx_err *err);
@@ -32,7 +32,9 @@ struct https {
 	int sock;
 	bool begun, over;
 	CURLcode result;		/* when over */
+	unsigned limit_s;		/* for all of it */
 	uint64_t moved_ns, until_ns;	/* the last byte; the end of all */
+	uint64_t watched_ns;
 	char why[CURL_ERROR_SIZE];
 };
 

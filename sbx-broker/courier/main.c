@@ -21,10 +21,12 @@
 #include "sbx-broker/courier/https.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -135,6 +137,15 @@ reason(void)
 	return (e->reason);
 }
 
+bool
+courier_begun(struct courier *c)
+{
+	return (sbx_wire_send(c->channel, SBX_PROC_COURIER,
+	    SBX_MSG_COURIER_BEGUN, 0, &(struct sbx_courier_begun){ 0 }, NULL,
+	    MSG_DONTWAIT) == 0 || courier_fail(c, "upstream", "the broker "
+	    "does not listen"));
+}
+
 static int
 tell_over(struct sbx_chan *chan, uint32_t id)
 {
@@ -173,6 +184,9 @@ run(struct sbx_chan *chan)
 	int r;
 
 	courier.channel = chan->fd;
+	if (type == SBX_MSG_COURIER_REST)
+		courier.by_ns = sbx_mono_ns() + in->m.courier_rest.within_ms *
+		    UINT64_C(1000000);
 	if (type == SBX_MSG_COURIER_GIT)
 		courier_git(&courier, in);
 	else if (ready && type == SBX_MSG_COURIER_REST)
@@ -255,6 +269,9 @@ main(int argc, char **argv)
 	sbx_accepts_print(argc, argv, NULL, lists);
 	/* No proxy, key log or configuration that somebody else chose. */
 	if (clearenv() != 0)
+		return (2);
+	/* https_step() ends what hangs by it */
+	if (signal(SIGALRM, SIG_DFL) == SIG_ERR)
 		return (2);
 	debug = sbx_program_start(argc, argv, &how, &chan);
 	id = chan.in->hdr.id;

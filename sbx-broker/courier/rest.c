@@ -269,7 +269,8 @@ ask(struct rest *r, int sock)
 		if (r->whole.body != NULL)
 			https_header(&h, "Content-Type: application/json");
 		r->whole.method = r->row->method;
-		good = https_whole(&h, &r->whole);
+		good = (!r->row->write || courier_begun(r->c)) &&
+		    https_whole(&h, &r->whole);
 	}
 	https_close(&h);
 	return (good);

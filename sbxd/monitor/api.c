@@ -13,23 +13,27 @@
  * uses one, has its record first.  Neither question nor answer is read.
  */
 
-#define API_S 60u		/* for all of it */
 #define LATE_NS (90 * S_NS)	/* then nobody will know what came of it */
 #define BURST 120u		/* of one principal, */
 #define PER_S 2u		/* and how many more a second */
 #define PAGE_MAX 10000u
+/* What the broker, a courier and a host need at least, behind our own end. */
+#define LEAST_MS (SBX_API_LEAST_MS + 2 * SBX_API_STEP_MS)
+#define LOOK "Look whether it was done before you retry."
 
+/* Its end. */
 static void
-record(struct monitor *m, const struct api *a, const char *phase, int32_t code,
-    uint32_t status, const char *what, const char *why)
+record(struct monitor *m, const struct api *a,
+    const struct sbx_broker_rested *q)
 {
 	char text[12];
 
-	(void)snprintf(text, sizeof(text), "%" PRIu32, status);
-	journal_add(m, &(struct record){ .op = "api", .phase = phase,
-	    .who = a->who, .code = code, .flags = a->row->write ?
+	(void)snprintf(text, sizeof(text), "%" PRIu32, q->status);
+	journal_add(m, &(struct record){ .op = "api", .phase = "end",
+	    .who = a->who, .code = q->error != 0, .flags = a->row->write ?
 	    SBX_JOURNAL_RESERVED : 0 }, "request", a->row->name, "repo",
-	    a->repo, "status", text, "what", what, "reason", why, NULL);
+	    a->repo, "status", text, "begun", q->begun ? "1" : "0", "what",
+	    q->code, "reason", q->reason, NULL);
 }
 
 static struct worker *
@@ -57,7 +61,7 @@ forget(struct api *a)
 	*a = (struct api){ .body_fd = -1, .answer_fd = -1 };
 }
 
-/* It was recorded as begun, and did not get to the host. */
+/* It was recorded as begun, and did not get to the host, or nobody knows. */
 static void
 fail(struct monitor *m, struct api *a, const char *code, const char *next,
     const char *why)
@@ -65,7 +69,9 @@ fail(struct monitor *m, struct api *a, const char *code, const char *next,
 	struct worker *w = asker(m, a);
 
 	if (a->began)
-		record(m, a, "end", 1, 0, code, why);
+		record(m, a, &(struct sbx_broker_rested){
+		    .error = SBX_E_CLOSED, .code = code, .reason = why,
+		    .begun = a->rest_id != 0 && a->row->write });
 	a->worker = 0;
 	if (w != NULL)
 		ask_refuse(w, code, next, "%s", why);
@@ -77,7 +83,7 @@ answer(struct worker *w, const struct api *a,
     const struct sbx_broker_rested *q)
 {
 	(void)sbx_send_api_done(w->peer, w->ask.id, &(struct sbx_api_done){
-	    .error = q->error, .status = q->status, .code = q->code,
+	    .error = q->error, .begun = q->begun, .status = q->status, .code = q->code,
 	    .reason = q->reason, .next_page = q->next_page,
 	    .retry_s = q->retry_s, .credential = a->credential }, NULL);
 	ask_done(w);
@@ -88,7 +94,7 @@ finish(struct monitor *m, struct api *a, const struct sbx_broker_rested *q)
 {
 	struct worker *w = asker(m, a);
 
-	record(m, a, "end", q->error != 0, q->status, q->code, q->reason);
+	record(m, a, q);
 	a->worker = 0;
 	if (w != NULL)
 		answer(w, a, q);
@@ -202,7 +208,7 @@ dial(struct monitor *m, struct api *a)
 	struct worker *w = asker(m, a);
 
 	if (w != NULL)
-		w->ask.deadline_ns = sbx_mono_ns() + API_S * S_NS;
+		w->ask.deadline_ns = a->end_ns;
 	a->began = true;
 	a->dial_id = ++m->next_id;
 	if (!broker_proxy_dial(m, a->dial_id, repos_api_host(a->host)))
@@ -279,6 +285,8 @@ api_ask(struct monitor *m, struct worker *w, const struct sbx_api_ask *q,
 	a->op = q->op;
 	a->number = q->number;
 	a->page = q->page;
+	a->end_ns = sbx_mono_ns() + MS_NS * (q->within_ms < SBX_API_MS ?
+	    q->within_ms : SBX_API_MS);
 	a->credential = credential;
 	(void)sbx_strlcpy(a->host, q->host, sizeof(a->host));
 	(void)sbx_strlcpy(a->repo, q->repo, sizeof(a->repo));
@@ -292,10 +300,14 @@ static void
 ask_broker(struct monitor *m, struct api *a, int fd)
 {
 	struct sbx_peer *p = component_peer(m, SBX_PROC_BROKER);
+	const uint64_t now = sbx_mono_ns();
+	const uint32_t left = now < a->end_ns ?
+	    (uint32_t)((a->end_ns - now) / MS_NS) : 0;
 
-	if (p == NULL) {
-		fail(m, a, "suite_degraded", "Retry.", "the broker is not "
-		    "there");
+	if (p == NULL || left < LEAST_MS) {
+		fail(m, a, p == NULL ? "suite_degraded" : "timeout", "Retry.",
+		    p == NULL ? "the broker is not there" : "too little time "
+		    "was left for it: nothing was sent");
 		return;
 	}
 	a->dial_id = 0;
@@ -303,7 +315,8 @@ ask_broker(struct monitor *m, struct api *a, int fd)
 	(void)sbx_send_broker_rest(p, a->rest_id, &(struct sbx_broker_rest){
 	    .op = a->op, .host = a->host, .repo = a->repo,
 	    .number = a->number, .page = a->page, .text = a->text,
-	    .credential = a->credential },
+	    .credential = a->credential,
+	    .within_ms = left - SBX_API_STEP_MS },
 	    (int[]){ fd, a->body_fd, a->answer_fd });
 	sbx_close(&a->body_fd);
 	sbx_close(&a->answer_fd);
@@ -345,17 +358,32 @@ api_rested(struct monitor *m, uint32_t id, const struct sbx_broker_rested *q)
 
 /* --- ends -------------------------------------------------------------------------- */
 
-/* What is on its way is recorded when it is back. */
+/* What is on its way is called off, and recorded when it is back. */
 void
 api_worker_gone(struct worker *w)
 {
+	struct sbx_peer *p = component_peer(w->m, SBX_PROC_BROKER);
 	struct api *a = api_of_worker(w->m, w->id);
 
 	if (a == NULL)
 		return;
 	a->worker = 0;
+	if (a->rest_id != 0 && p != NULL)
+		(void)sbx_send_broker_cancel(p, a->rest_id,
+		    &(struct sbx_broker_cancel){ 0 }, NULL); /* or it ends */
 	if (a->rest_id == 0 && a->dial_id == 0)
 		fail(w->m, a, "cancelled", "", "its call ended first");
+}
+
+void
+api_late(struct worker *w)
+{
+	const struct api *a = api_of_worker(w->m, w->id);
+	const bool begun = a != NULL && a->rest_id != 0 && a->row->write;
+
+	ask_refuse(w, "timeout", begun ? LOOK : "Retry.", begun ?
+	    "the host did not answer in time, and may have done it" :
+	    "it was not answered in time");
 }
 
 void
@@ -371,9 +399,8 @@ api_broker_lost(struct monitor *m)
 {
 	for (size_t i = 0; i < SBX_NELEM(m->apis); i++)
 		if (m->apis[i].used && m->apis[i].rest_id != 0)
-			fail(m, &m->apis[i], "suite_degraded", "Look whether "
-			    "it was done before you retry.", "the broker "
-			    "ended amid the request");
+			fail(m, &m->apis[i], "suite_degraded", LOOK,
+			    "the broker ended amid the request");
 }
 
 void
@@ -396,8 +423,7 @@ api_tick(struct monitor *m, uint64_t now_ns)
 			continue;
 		tick_arm(m);
 		if (now_ns > a->by_ns)
-			fail(m, a, "timeout", "Look whether it was done "
-			    "before you retry.", "nothing was heard of it in "
-			    "time");
+			fail(m, a, "timeout", LOOK, "nothing was heard of "
+			    "it in time");
 	}
 }

@@ -110,7 +110,7 @@ start_command(struct monitor *m, int control, int *ret_fd)
 /* NULL and the broker's end of the channel of a new process; or why there is
  * none. */
 static const char *
-start(struct monitor *m, uint8_t proc, int *ret_fd)
+start(struct monitor *m, uint32_t want, uint8_t proc, int *ret_fd)
 {
 	struct courier *c = courier_slot(m, 0, 0);
 	struct sbx_start s = { .proc = proc };
@@ -135,7 +135,7 @@ start(struct monitor *m, uint8_t proc, int *ret_fd)
 			sbx_close(ret_fd);
 		return ("nothing can be started now");
 	}
-	*c = (struct courier){ s.instance, proc };
+	*c = (struct courier){ s.instance, want, proc };
 	if (proc == SBX_PROC_COURIER)
 		*ret_fd = sbx_steal_fd(&ours);
 	return (NULL);
@@ -156,7 +156,7 @@ broker_want(struct monitor *m, uint32_t id, uint8_t proc)
 		return (SBX_E_RANGE);
 	if (p == NULL)
 		return (0);
-	if ((why = start(m, proc, &fd)) != NULL)
+	if ((why = start(m, id, proc, &fd)) != NULL)
 		return (sbx_send_broker_no_child(p, id,
 		    &(struct sbx_broker_no_child){ .proc = proc,
 		    .reason = why }, NULL));
@@ -165,6 +165,27 @@ broker_want(struct monitor *m, uint32_t id, uint8_t proc)
 		    NULL);
 	return (sbx_send_broker_child(p, id,
 	    &(struct sbx_broker_child){ .proc = proc }, &fd));
+}
+
+static void
+kill_courier(struct monitor *m, const struct courier *c)
+{
+	if (m->starter != NULL)
+		(void)sbx_send_start_kill(m->starter, 0,
+		    &(struct sbx_start_kill){ .proc = c->proc,
+		    .instance = c->instance }, NULL);
+}
+
+/* Safe for a hostile broker: it ends couriers that it asked for itself.  One
+ * that has ended meanwhile is none any more. */
+void
+broker_kill(struct monitor *m, uint32_t id)
+{
+	for (size_t i = 0; i < SBX_NELEM(m->couriers); i++)
+		if (m->couriers[i].instance != 0 && id != 0 &&
+		    m->couriers[i].want == id &&
+		    m->couriers[i].proc == SBX_PROC_COURIER)
+			kill_courier(m, &m->couriers[i]);
 }
 
 /* --- connections ---------------------------------------------------------------- */
@@ -273,10 +294,19 @@ broker_state(struct monitor *m, uint32_t id, const struct sbx_broker_state *q)
 
 /* --- ends ---------------------------------------------------------------------------- */
 
-/* Its couriers end with their channels, which are its alone. */
+/* Its couriers end with their channels, which are its alone, but for those that
+ * hang; and the ids of the next one begin anew. */
 void
 broker_lost(struct monitor *m)
 {
+	struct courier *c;
+
+	for (size_t i = 0; i < SBX_NELEM(m->couriers); i++) {
+		c = &m->couriers[i];
+		if (c->instance != 0 && c->proc == SBX_PROC_COURIER)
+			kill_courier(m, c);
+		c->want = 0;
+	}
 	memset(m->dials, 0, sizeof(m->dials));
 	grant_broker_lost(m);
 	exchange_broker_lost(m);

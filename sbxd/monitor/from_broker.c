@@ -19,6 +19,13 @@ on_broker_want(struct sbx_peer *p, struct sbx_in *in)
 }
 
 static int
+on_broker_kill(struct sbx_peer *p, struct sbx_in *in)
+{
+	broker_kill(of(p), in->hdr.id);
+	return (0);
+}
+
+static int
 on_broker_dial(struct sbx_peer *p, struct sbx_in *in)
 {
 	return (broker_dial(of(p), in->hdr.id, &in->m.broker_dial));
@@ -65,6 +72,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_LOG] = { SBX_ST_ANY, 0, component_log },
 	[SBX_MSG_PONG] = { SBX_ST(ST_READY), 0, component_pong },
 	[SBX_MSG_BROKER_WANT] = { SBX_ST(ST_READY), 0, on_broker_want },
+	[SBX_MSG_BROKER_KILL] = { SBX_ST(ST_READY), 0, on_broker_kill },
 	[SBX_MSG_BROKER_DIAL] = { SBX_ST(ST_READY), 0, on_broker_dial },
 	[SBX_MSG_BROKER_GRANTED] = { SBX_ST(ST_READY), 0, on_broker_granted },
 	[SBX_MSG_BROKER_EXCHANGED] = { SBX_ST(ST_READY), 0,

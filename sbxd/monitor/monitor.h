@@ -412,6 +412,7 @@ struct api {
 	uint8_t op;
 	char host[254], repo[141], text[256];
 	uint64_t number, by_ns;
+	uint64_t end_ns;		/* who waits is answered then */
 	uint32_t page;
 	bool credential;
 	int body_fd, answer_fd;		/* owned, until they are sent on */
@@ -426,6 +427,7 @@ struct dial {
 /* Started for the broker: a courier, or a run of the operator's command. */
 struct courier {
 	uint32_t instance;		/* the starter's; 0: unused */
+	uint32_t want;			/* the broker's BROKER_WANT */
 	uint8_t proc;
 };
 
@@ -892,6 +894,7 @@ bool repos_same_sources(const struct sbx_conf *a, const struct sbx_conf *b);
 int broker_start(struct component *c);		/* BROKER_START */
 void broker_is_up(struct monitor *m);
 int broker_want(struct monitor *m, uint32_t id, uint8_t proc);
+void broker_kill(struct monitor *m, uint32_t id);	/* of a BROKER_WANT */
 void broker_child_exited(struct monitor *m, uint8_t proc, uint32_t instance);
 int broker_dial(struct monitor *m, uint32_t id,
     const struct sbx_broker_dial *q);
@@ -934,6 +937,7 @@ void api_ask(struct monitor *m, struct worker *w, const struct sbx_api_ask *q,
 bool api_dialled(struct monitor *m, struct sbx_in *in);	/* false: not its */
 void api_rested(struct monitor *m, uint32_t id,
     const struct sbx_broker_rested *q);
+void api_late(struct worker *w);	/* nobody answered in time */
 void api_worker_gone(struct worker *w);
 void api_drop_principal(struct monitor *m, const struct principal *p);
 void api_broker_lost(struct monitor *m);

@@ -327,6 +327,10 @@ ask_late(struct monitor *m, struct worker *w)
 		sandbox_unwanted(m, w->ask.container);
 	if (w->ask.type == SBX_MSG_SB_FORK)
 		fork_undo(m, w);
+	if (w->ask.type == SBX_MSG_API_ASK) {
+		api_late(w);
+		return;
+	}
 	if (w->ask.type == SBX_MSG_DEPS_MAKE) {
 		ask_refuse(w, "setup_running", "Call again with the same "
 		    "arguments to wait for it.", "the setup commands take "

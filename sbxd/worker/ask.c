@@ -828,8 +828,8 @@ api_ask(struct ask *a, const struct sbx_api_ask *m, const int fds[2],
 	int error;
 
 	memset(ret_api, 0, sizeof(*ret_api));
-	error = call(a, SBX_MSG_API_ASK, m, fds, ASK_API_MS,
-	    SBX_MSG_API_DONE);
+	error = call(a, SBX_MSG_API_ASK, m, fds,
+	    (int)(m->within_ms + SBX_API_STEP_MS), SBX_MSG_API_DONE);
 	if (error != 0)
 		return (error);
 	d = &a->chan.in->m.api_done;
@@ -837,6 +837,7 @@ api_ask(struct ask *a, const struct sbx_api_ask *m, const int fds[2],
 	    COPY(ret_api->reason, d->reason) != 0)
 		return (broken(a, SBX_E_DECODE));
 	ret_api->error = d->error;
+	ret_api->begun = d->begun != 0;
 	ret_api->status = d->status;
 	ret_api->next_page = d->next_page;
 	ret_api->retry_s = d->retry_s;

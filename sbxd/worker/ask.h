@@ -21,7 +21,6 @@
 #define ASK_MS 20000	/* the monitor gives up after 15 s, and says so */
 #define ASK_SNAPSHOT_MS 44000	/* a copy of much */
 #define ASK_CREATE_MS 40000	/* a sandbox that starts on a busy machine */
-#define ASK_API_MS 70000	/* one exchange with a host's API */
 
 extern const struct sbx_accepts worker_from_monitor;
 
@@ -152,6 +151,7 @@ struct ask_api {
 	char code[32], reason[256];
 	uint64_t retry_s;
 	bool credential;
+	bool begun;		/* a write, which the host may have done */
 };
 
 /* Owns fd from now on. */

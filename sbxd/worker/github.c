@@ -22,6 +22,8 @@
 #define DEPTH 32u
 #define LINE_MAX_BYTES 200u
 #define BODY_MAX_BYTES 65536u
+/* A request needs as much of a call: its own, and a step for each who waits. */
+#define LEAST_MS (SBX_API_LEAST_MS + 3 * SBX_API_STEP_MS)
 #define MEND "Mend the argument and call again."
 
 /* --- names ------------------------------------------------------------------ */
@@ -202,6 +204,10 @@ refused(struct call *call, const struct gh_repo *r, const char *name,
 		    " s.%s", d->retry_s, d->credential ? "" : " A listed "
 		    "repository is asked with a credential, of which hosts "
 		    "take more.");
+	/* an answer of 3xx or 4xx says that it was not */
+	if (d->begun && (d->status < 300 || d->status >= 500))
+		(void)snprintf(next, sizeof(next), "It may have been done all "
+		    "the same: look whether it was before you try again.");
 	gh_repo_text(r, repo, sizeof(repo));
 	result_error(call->res, i < SBX_NELEM(refusals) ? refusals[i].code :
 	    "api_failed", next, "%s of %s%s: %s%s%s.", name, repo,
@@ -256,10 +262,11 @@ parse(const struct sbx_buf *b, int want)
 }
 
 static int
-bad_answer(struct call *call, const char *name)
+bad_answer(struct call *call, const char *name, bool write)
 {
-	result_error(call->res, "bad_answer", "Try again later.",
-	    "What came back for %s is not what the API documents.", name);
+	result_error(call->res, "bad_answer", write ? "It was done: look at "
+	    "what came of it." : "Try again later.", "What came back for %s is "
+	    "not what the API documents.", name);
 	return (0);
 }
 
@@ -267,11 +274,15 @@ int
 gh_ask(struct call *call, const struct gh_repo *r, const struct gh_ask *q,
     int want, struct ask_api *ret_done, struct json_object **ret_answer)
 {
+	const uint32_t left = call_left_ms(call);
 	const struct sbx_api_ask m = { .op = (uint8_t)q->op, .host = r->host,
 		.repo = r->key, .number = q->number, .page = q->page,
-		.text = q->text != NULL ? q->text : "" };
+		.text = q->text != NULL ? q->text : "",
+		.within_ms = left < SBX_API_MS + SBX_API_STEP_MS ?
+		    left - SBX_API_STEP_MS : SBX_API_MS };
 	const char *body = q->body != NULL ? q->body : "";
-	const char *name = sbx_rest_row(q->op)->name;
+	const struct sbx_rest *row = sbx_rest_row(q->op);
+	const char *name = row->name;
 	int SBX_CLEANUP(fd) in = -1, SBX_CLEANUP(fd) out = -1;
 	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	struct ask_api own, *d = ret_done != NULL ? ret_done : &own;
@@ -279,7 +290,7 @@ gh_ask(struct call *call, const struct gh_repo *r, const struct gh_ask *q,
 
 	*ret_answer = NULL;
 	memset(d, 0, sizeof(*d));
-	if (call_left_ms(call) == 0) {
+	if (left < LEAST_MS) {
 		result_error(call->res, "timeout", "Try again.", "There was no "
 		    "time left for %s.", name);
 		return (0);
@@ -294,7 +305,7 @@ gh_ask(struct call *call, const struct gh_repo *r, const struct gh_ask *q,
 	if (d->error != 0 || *d->code != '\0')
 		return (refused(call, r, name, d));
 	if (!read_answer(out, &b) || (*ret_answer = parse(&b, want)) == NULL)
-		return (bad_answer(call, name));
+		return (bad_answer(call, name, row->write));
 	return (1);
 }
 
@@ -336,7 +347,7 @@ gh_list(struct call *call, const struct gh_repo *r, const struct gh_ask *q,
 		json_object_put(page);
 		/* the next one is after this: no answer makes a loop */
 		if (!good || (d.next_page != 0 && d.next_page <= ask.page)) {
-			k = bad_answer(call, sbx_rest_row(q->op)->name);
+			k = bad_answer(call, sbx_rest_row(q->op)->name, false);
 			break;
 		}
 		*ret_more = d.next_page != 0;

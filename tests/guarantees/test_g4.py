@@ -100,8 +100,9 @@ def messages():
        "monitor" in got, "the key process listens to the monitor, its "
        "couriers, the journal's answers and nobody else", got)
     ok(got.get("courier") == {"COURIER_READY", "COURIER_MINTED",
-                              "COURIER_OVER"},
-       "from a courier: that it is ready, a token, that it is over", got)
+                              "COURIER_BEGUN", "COURIER_OVER"},
+       "from a courier: that it is ready, a token, that it has begun, that it "
+       "is over", got)
     ok(got.get("command") == {"COMMAND_TOKEN"},
        "from the operator's command: a token", got)
     ok(got.get("journald", set()) <= {"JOURNAL_DONE"},

@@ -87,14 +87,14 @@ class Courier:
         sock.close()
         return self
 
-    def rest(self, port, op, body=b"", answer=None, **job):
+    def rest(self, port, op, body=b"", answer=None, sock=None, **job):
         """COURIER_REST; self.file is what it writes to"""
         self.file = os.memfd_create("answer", os.MFD_ALLOW_SEALING) \
             if answer is None else answer
-        fd, sock = ipc.memfd(body), self.dial(port)
+        fd, sock = ipc.memfd(body), sock or self.dial(port)
         self.chan.send("COURIER_REST", 9, [sock.fileno(), fd, self.file], **{
             "op": op, "host": "api.github.com", "port": 443, "repo": "o/r",
-            "page": 1, "token": "", **job})
+            "page": 1, "token": "", "within_ms": 30000, **job})
         os.close(fd)
         sock.close()
         return self
@@ -136,7 +136,10 @@ class Courier:
         return Answer(b"".join(raw))
 
     def over(self, timeout=30):
-        return self.chan.recv(timeout, "COURIER_OVER")
+        """begun: it said before that the host may have it"""
+        m = self.chan.recv(timeout, ("COURIER_OVER", "COURIER_BEGUN"))
+        self.begun = m.name == "COURIER_BEGUN"
+        return self.chan.recv(timeout, "COURIER_OVER") if self.begun else m
 
     def text(self):
         """what REST wrote"""

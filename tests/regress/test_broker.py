@@ -68,8 +68,9 @@ def key(name, *argv):
 class Courier:
     """The other end of BROKER_CHILD."""
 
-    def __init__(self, fd):
+    def __init__(self, fd, want=0):
         import socket
+        self.want = want        # the id of its BROKER_WANT
         self.ch = ipc.Chan(socket.socket(fileno=fd))
 
     def ready(self):
@@ -145,7 +146,7 @@ class Broker:
         a, b = ipc.pair()
         self.ch.send("BROKER_CHILD", m.id, [b.fileno()], proc=proc)
         b.close()
-        return Courier(a.detach())
+        return Courier(a.detach(), m.id)
 
     def dial(self, timeout=5.0):
         """Its next dial, answered by one end of a pair."""
@@ -200,8 +201,9 @@ class Broker:
         self.next += 1
         mid = 0x3000 + self.next
         fds = [os.open("/dev/null", os.O_RDWR) for _ in range(3)]
-        self.ch.send("BROKER_REST", mid, fds, op=op, host=host, repo=repo,
-                     credential=credential, **more)
+        self.ch.send("BROKER_REST", mid, fds, **{
+            "op": op, "host": host, "repo": repo, "credential": credential,
+            "within_ms": 38000, **more})
         for fd in fds:
             os.close(fd)
         return mid
@@ -210,6 +212,10 @@ class Broker:
         m = self.ch.recv(timeout, want=want)
         assert m.id == mid, (m, mid)
         return m
+
+    def killed(self, c, timeout=5.0):
+        """Is the monitor to kill that courier?"""
+        return self.ch.recv(timeout, want="BROKER_KILL").id == c.want
 
     def status(self):
         return self.ask("BROKER_STATUS", want="BROKER_STATE")["lines"]
@@ -562,9 +568,17 @@ def test_push():
         m.close()
         c.ch.close()
         b.done(mid)
+        mid = b.exchange(2)
+        c, m = b.job()
+        t.ok(m["new_id"] == OID % 2,
+             "a courier that dies before it begins costs no use", m)
+        m.close()
+        c.ch.send("COURIER_BEGUN")
+        c.ch.close()
+        b.done(mid)
         m = b.done(b.exchange(2))
         t.ok("used up" in m["reason"],
-             "a courier that dies may have pushed", m)
+             "one that dies after it may have pushed", m)
 
 
 # --- minting -----------------------------------------------------------------------
@@ -846,6 +860,72 @@ def test_rest():
         t.ok(m["code"] == "no_source", "a host without source", m)
 
 
+def test_rest_deadline():
+    with Broker(APP) as b:
+        for ms in (0, 42001):
+            m = b.done(b.rest(within_ms=ms), want="BROKER_RESTED")
+            t.ok(m["code"] == "bad_request" and "time" in m["reason"],
+                 "no time, or too much: refused", m)
+        mid = b.rest(credential=0, within_ms=30000)
+        c, m = b.job("COURIER_REST")
+        t.ok(25000 < m["within_ms"] <= 28000,
+             "a courier has a step less than the broker", m)
+        m.close()
+        c.over(status=200)
+        b.done(mid, want="BROKER_RESTED")
+        began = time.monotonic()
+        mid = b.rest(op=ISSUE_COMMENT, within_ms=900)
+        d = b.ch.recv(want="BROKER_DIAL")
+        m = b.done(mid, want="BROKER_RESTED")
+        t.ok(m["code"] == "timeout" and not m["begun"] and
+             0.8 < time.monotonic() - began < 3,
+             "the mint that it waits for is within its time", m)
+        b.ch.send("BROKER_NOT_DIALLED", d.id, reason="late")
+        m = b.done(b.rest(credential=0, within_ms=4000),
+                   want="BROKER_RESTED")
+        t.ok(m["code"] == "timeout" and not m["begun"],
+             "with too little left no courier begins", m)
+        began = time.monotonic()
+        mid = b.rest(credential=0, op=ISSUE_COMMENT, within_ms=5600)
+        c, m = b.job("COURIER_REST")
+        m.close()
+        c.ch.send("COURIER_BEGUN")
+        b.ch.kept = [x for x in b.ch.kept if x.name != "BROKER_KILL"]
+        m = b.done(mid, 8, want="BROKER_RESTED")
+        t.ok(m["code"] == "timeout" and m["begun"] == 1 and
+             5 < time.monotonic() - began < 7,
+             "a courier past its deadline is not waited for; it had begun", m)
+        t.ok(b.killed(c), "and is killed")
+
+
+def test_cancel():
+    with Broker(APP) as b:
+        for begin in (False, True):
+            mid = b.rest(credential=0, op=ISSUE_COMMENT)
+            c, m = b.job("COURIER_REST")
+            m.close()
+            if begin:
+                c.ch.send("COURIER_BEGUN")
+                time.sleep(0.2)
+            b.ch.send("BROKER_CANCEL", mid)
+            m = b.done(mid, want="BROKER_RESTED")
+            t.ok(m["code"] == "cancelled" and m["begun"] == begin and
+                 b.killed(c), "who asked has gone: its courier is killed", m)
+            t.ok(ended(c), "and let go")
+        b.ch.send("BROKER_CANCEL", mid)
+        b.ch.send("BROKER_CANCEL", 1)
+        t.ok(b.ask("PING", want="PONG")["healthy"] == 1,
+             "what is over cannot be cancelled")
+
+
+def ended(c):
+    try:
+        c.ch.recv(2)
+        return False
+    except ipc.Closed:
+        return True
+
+
 # --- couriers -----------------------------------------------------------------------
 
 
@@ -883,8 +963,8 @@ def test_pool():
         c.over(status=500)
         m = b.done(mid)
         t.ok(m["status"] == 200 and b.ch.quiet(0.3) or
-             all(x.name == "BROKER_WANT" for x in b.ch.kept),
-             "its last word is one")
+             all(x.name in ("BROKER_WANT", "BROKER_KILL")
+                 for x in b.ch.kept), "its last word is one")
         mid = b.exchange()
         c, m = b.job()
         m.close()

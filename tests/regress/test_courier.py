@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import shutil
+import signal
 import socket
 import ssl
 import sys
@@ -614,6 +615,30 @@ def test_idle():
         c.chan.close()
         ok(c.wait(5) == 3, "the broker goes away: the courier ends")
         ok(not c.answer().whole, "and the stream with it")
+
+
+def test_blocking():
+    """Whoever shares the courier's connection makes its reads block."""
+    asked = threading.Event()
+
+    def part_of_a_record(s, f):
+        egress.read_head(f)
+        asked.set()
+        time.sleep(0.3)
+        socket.socket.send(s, b"\x17\x03\x03\x01\x00")
+        time.sleep(15)
+    up = raw_host(part_of_a_record)
+    with courier.Courier(ca.pem) as c:
+        shared = courier.Courier.dial(up.port)
+        began = time.monotonic()
+        c.rest(up.port, 0, sock=shared.dup(), within_ms=2000)
+        asked.wait(5)
+        os.set_blocking(shared.fileno(), True)
+        code = c.wait(10)
+        took = time.monotonic() - began
+        ok(code == -signal.SIGALRM and took < 6,
+           "its alarm ends it, a little after its deadline", (code, took))
+        shared.close()
 
 
 # --- git itself ----------------------------------------------------------------------------

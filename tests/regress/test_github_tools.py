@@ -38,6 +38,7 @@ class Hub(wm.Monitor):
 
     def on_api_ask(self, m):
         op = REST[m["op"]]
+        self.within = m["within_ms"]
         body = ipc.read_fd(m.fds[0])
         self.seen.append((op, m["host"], m["repo"], m["number"], m["page"],
                           m["text"], json.loads(body) if body else None))
@@ -48,6 +49,7 @@ class Hub(wm.Monitor):
             self.chan.send("API_DONE", m.id, error=-19, code=answer["_code"],
                            reason=answer.get("_reason", ""),
                            status=answer.get("_status", 0),
+                           begun=answer.get("_begun", 0),
                            retry_s=answer.get("_retry", 0))
             return
         more = 0
@@ -361,6 +363,22 @@ bad("a number of a new one", "sandbox_issue_write",
     {**C, "issue_number": 1}, "issue_number")
 bad("a secret goes out", "sandbox_issue_write", {**W, "body": TOKEN},
     "secret", code="secret_found")
+for code, begun, status, unsure in (
+        ("timeout", 1, 0, True), ("upstream", 1, 502, True),
+        ("secret_in_answer", 1, 201, True), ("timeout", 0, 0, False),
+        ("validation", 1, 422, False)):
+    m.api = {"ISSUE_COMMENT": {"_code": code, "_begun": begun,
+                               "_status": status}}
+    r = check("a write: %s" % code, m.call("sandbox_issue_write", W), True,
+              code=code)
+    t.ok(("look whether" in r["recommended_next_action"]) == unsure,
+         "may it have been done? %s %d" % (code, begun), r)
+t.ok(35000 < m.within <= 42000, "a request has what is left of its call",
+     m.within)
+m.api = {"ISSUE_COMMENT": b"<html>"}
+r = check("a write whose answer is none", m.call("sandbox_issue_write", W),
+          True, code="bad_answer")
+t.ok("It was done" in r["recommended_next_action"], "it was done", r)
 m.api = {"ISSUE_COMMENT": {"_code": "bot_command", "_reason": "line 1"}}
 check("an order to a bot", m.call("sandbox_issue_write", W), True,
       code="bot_command")

@@ -452,7 +452,7 @@ def test_exchange_outlives():
 def api(h, w, op=ISSUE, repo="o/r", timeout=5, **values):
     """the answer, and what was written to its descriptor"""
     body, out = ipc.memfd(b"{}"), os.memfd_create("answer")
-    q = {"host": "github.com", "number": 7, **values}
+    q = {"host": "github.com", "number": 7, "within_ms": 42000, **values}
     m = h.ask(w, "API_ASK", [body, out], timeout, op=op, repo=repo, **q)
     text = os.pread(out, 100, 0)
     os.close(body)
@@ -540,11 +540,14 @@ def test_api_fails():
         h.on_BROKER_REST = lambda p, m: held.append((p, m))
         body, out = ipc.memfd(b""), os.memfd_create("answer")
         w.send("API_ASK", 1, [body, out], op=CREATE, host="github.com",
-               repo="o/w")
+               repo="o/w", within_ms=42000)
         h.wait(lambda: held)
         h.kill_worker(w)
         p, m = held[0]
         m.close()
+        ok(h.wait(lambda: [x for x in h.named("BROKER_CANCEL")
+                           if x.id == m.id]),
+           "a request whose worker is gone is called off")
         p.send("BROKER_RESTED", m.id, status=201)
         h.settle()
         ok(records(h, "api", "end")[-1]["fields"]["status"] == "201",
@@ -564,6 +567,35 @@ def test_api_fails():
         os.close(out)
 
 
+def test_api_deadline():
+    with hub() as h:
+        a, box, w = placed(h)
+        api(h, w, within_ms=99000)
+        api(h, w, within_ms=20000)
+        got = [m["within_ms"] for m in h.named("BROKER_REST")]
+        ok(38000 < got[0] <= 40000 and 16000 < got[1] <= 18000,
+           "the broker has a step less than the call, and what is left", got)
+        for ms in (0, 6000):
+            m, _ = api(h, w, within_ms=ms)
+            ok(refused(m, "timeout"), "with too little nothing begins", m)
+        ok(len(h.named("BROKER_REST")) == 2, "and nothing is sent")
+        h.on_BROKER_REST = lambda p, m: m.close()
+        began = time.monotonic()
+        m, _ = api(h, w, CREATE, "o/w", 12, number=0, within_ms=7600)
+        took = time.monotonic() - began
+        ok(refused(m, "timeout") and "may have done it" in m["reason"] and
+           "Look whether" in m["next"] and 7 < took < 10,
+           "a write that is not answered: look whether it was done", (m, took))
+        ok(h.wait(lambda: h.named("BROKER_CANCEL")) and
+           h.named("BROKER_CANCEL")[0].id == h.named("BROKER_REST")[2].id,
+           "it is called off")
+        h.peers["broker"].send("BROKER_RESTED", h.named("BROKER_REST")[2].id,
+                               error=-1, code="cancelled", begun=1)
+        ok(h.wait(lambda: records(h, "api", "end")[-1]["fields"].get(
+            "begun") == "1"), "and on record as begun",
+           records(h, "api", "end")[-1])
+
+
 def test_api_limits():
     with hub() as h:
         a = client(h)
@@ -573,7 +605,7 @@ def test_api_limits():
         for _ in range(5):
             w = h.begin(a)
             w.send("API_ASK", 77, fds, op=ISSUE, host="github.com",
-                   repo="o/r", number=1)
+                   repo="o/r", number=1, within_ms=42000)
             h.settle(0.1)
             got.append([m["code"] for p, m in h.seen if p == "worker" and
                         m.name == "WORK_REFUSED"])
@@ -614,7 +646,7 @@ def test_children():
         mine.send(b"x")
         ok(its.recv(9) == b"x", "whose channel leads to the broker")
         have = len(h.seen)
-        m = wish(h, "BROKER_WANT", proc=COMMAND)
+        m = wish(h, "BROKER_WANT", 10, proc=COMMAND)
         ok(m and m.name == "BROKER_CHILD" and m["proc"] == COMMAND,
            "a run of the command", m)
         h.settle()
@@ -626,17 +658,28 @@ def test_children():
         ends_[0].send(b"y")
         ok(ends_[1].recv(9) == b"y", "whose answer goes to the broker")
         ok(records(h, "token_command"), "on record")
+        b, courier = h.peers["broker"], h.peers["courier"]
+        for ident in (0, 10, 77):       # none, the command's, none
+            b.send("BROKER_KILL", ident)
+        h.settle()
+        ok(not h.named("START_KILL"), "none of another's is killed")
         got = [wish(h, "BROKER_WANT", 100 + i, proc=COURIER).name
                for i in range(40)]
         ok(got.count("BROKER_CHILD") in (38, 39) and
            got[-1] == "BROKER_NO_CHILD", "so many at once", got)
-        h.kill("courier")
-        h.settle()
+        b.send("BROKER_KILL", 9)
+        ok(h.wait(lambda: h.named("START_KILL")) and
+           [(m["proc"], m["instance"]) for m in h.named("START_KILL")] ==
+           [(COURIER, courier.instance)], "its own are, by the starter",
+           h.named("START_KILL"))
         ok(wish(h, "BROKER_WANT", 300, proc=COURIER).name == "BROKER_CHILD",
            "one ends, one more may begin")
         p = h.peers["broker"]
+        n = len(h.named("START_KILL"))
         p.send("BROKER_WANT", 1, proc=3)
         ok(h.wait(lambda: not p.open), "nothing else: that ends the broker")
+        ok(h.wait(lambda: len(h.named("START_KILL")) - n == 39),
+           "and all couriers of its", len(h.named("START_KILL")))
         for s in [mine, *ends_]:
             s.close()
     with hub() as h:
