@@ -123,6 +123,7 @@ ask_answered(struct broker *k, uint32_t id, unsigned kinds, int *fd,
 	done = a->done;
 	ctx = a->ctx;
 	ask_free(a);
+	revoke_next(k);
 	if (done != NULL)
 		done(ctx, id, fd != NULL ? sbx_steal_fd(fd) : -1, why);
 	return (0);

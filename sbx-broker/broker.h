@@ -31,6 +31,7 @@ struct mint;
 #define BROKER_MINT_MS 30000	/* a courier has HTTPS_TEXT_S for it */
 #define BROKER_EXCHANGE_MS 3600000	/* one exchange of git */
 #define BROKER_OVER_MS 10000	/* a courier's end, after its last word */
+#define BROKER_LATE_MS 35000	/* a courier that mints, with what came too late */
 #define BROKER_LOCK_MS 1800	/* all revocations; the monitor waits 2 s */
 
 /* How many there may be at once. */
@@ -39,6 +40,8 @@ struct mint;
 #define BROKER_MINTS 32u
 #define BROKER_ASKS 160u	/* of the monitor, not answered yet */
 #define BROKER_TOKENS 64u	/* kept */
+#define BROKER_REVOKES 128u	/* tokens that wait to be revoked, */
+#define BROKER_REVOKING 6u	/* and are being */
 #define BROKER_COURIERS 32u	/* alive, and the operator's command */
 #define BROKER_KEEP_IDLE 2u	/* couriers kept ready, once there is use for them */
 #define BROKER_RESERVE 4u	/* couriers that exchanges leave to mints */
@@ -88,9 +91,10 @@ struct broker {
 	/* a lock that is waited for */
 	uint32_t lockers[BROKER_LOCKERS];
 	unsigned nlockers;
-	unsigned revoking;		/* revocations under way */
-	unsigned revoked, unrevoked;
+	unsigned revoked, unrevoked;	/* since it began */
 	struct event *lock_timer;	/* owned */
+	unsigned nrevokes;		/* of the jobs */
+	struct event *revoke_timer, *expiry_timer;	/* owned */
 	/* records of the journal */
 	uint64_t record_second;
 	unsigned record_count;
@@ -135,7 +139,9 @@ struct child {
 	struct broker *k;
 	uint32_t id;		/* of the BROKER_WANT that it came for */
 	struct sbx_peer *peer;	/* owned; its state is ours */
-	struct job *job;	/* MINT, WORK */
+	struct job *job;	/* MINT, WORK; NULL: nobody waits for it */
+	const struct source *source; /* MINT: of the token, */
+	char repo[141];		/* and what it is for */
 	struct mint *mint;	/* COMMAND */
 	struct event *timer;	/* owned; LOADING, OVER, COMMAND */
 };
@@ -143,12 +149,16 @@ void pool_init(struct broker *k);
 /* Give what is free to who waits, and ask for more where that is not enough. */
 void pool_run(struct broker *k);
 void child_set_state(struct child *c, enum child_state state);
-/* Its channel is closed, and a courier is killed, which its peers may have made
- * block; nobody hears of it. */
+/* Nobody hears of it any more.  Its channel is closed, and a courier is killed,
+ * which its peers may have made block; but one that mints ends its work, so that
+ * what comes of it can be revoked. */
 void child_end(struct child *c);
 /* The process of the operator's command, for m.  fd: consumed. */
 struct child *pool_command(struct broker *k, int fd, struct mint *m);
 unsigned pool_count(const struct broker *k, enum child_state state);
+/* Mints under way that nobody waits for: their tokens are revoked. */
+unsigned pool_late(const struct broker *k);
+void pool_end_late(struct broker *k);	/* not even that */
 void pool_free(struct broker *k);
 
 /* --- job.c ----------------------------------------------------------------------- */
@@ -183,6 +193,7 @@ struct job {
 	char grant[17];		/* GIT */
 	bool counted;		/* among those of its grant that run */
 	uint8_t op;		/* enum sbx_grant_op, or sbx_rest_op */
+	const char *why;	/* REVOKE: static */
 	bool credential;	/* REST */
 	bool begun;		/* the host may have done what changes it */
 	uint64_t by_ns;		/* REST: it is over then, whatever its state */
@@ -263,10 +274,27 @@ void mint_free_all(struct broker *k);
 void lock_init(struct broker *k);
 /* 0, SBX_E_LIMIT: more of them than there can be. */
 int lock_set(struct broker *k, uint32_t id, bool on);
-/* One revocation is over. */
-void lock_revoked(struct broker *k, const struct token *t,
-    const struct outcome *out);
+/* One token is revoked, or cannot be. */
+void lock_count(struct broker *k, bool revoked);
+/* One of those that a lock waits for is over. */
+void lock_check(struct broker *k);
 void lock_free(struct broker *k);
+
+/* --- revoke.c -------------------------------------------------------------------------- */
+void revoke_init(struct broker *k);
+/* A reference is given back: of what is retired, the last one to revoke it. */
+void token_release(struct broker *k, struct token *t);	/* NULL ok */
+/* It leaves the cache, and is revoked when nobody has it any more.  why: static.
+ * Of one that is in none: nothing. */
+void token_retire(struct broker *k, struct token *t, const char *why);
+void token_retire_all(struct broker *k, const char *why);
+/* What a courier brought for nobody; "" is nothing. */
+void revoke_text(struct broker *k, const struct source *s, const char *repo,
+    const char *text, const char *why);
+void revoke_expired(struct broker *k);	/* and at the next one's time again */
+void revoke_next(struct broker *k);	/* there may be room for one more */
+void revoke_over(struct job *j, const struct outcome *out);
+void revoke_free(struct broker *k);
 
 /* --- status.c ---------------------------------------------------------------------------- */
 int status_send(struct broker *k, uint32_t id);

@@ -117,7 +117,7 @@ job_free(struct job *j)
 	j->k->njobs--;
 	ask_forget(j->ask);
 	event_free(j->timer);
-	token_unref(j->token);
+	token_release(j->k, j->token);
 	for (size_t i = 0; i < SBX_NELEM(j->fds); i++)
 		sbx_close(&j->fds[i]);
 	free(j);
@@ -318,7 +318,7 @@ tell(struct job *j, const struct outcome *out)
 			mint_failed(j->mint, &out->fault);
 		return;
 	case JOB_REVOKE:
-		lock_revoked(j->k, j->token, out);
+		revoke_over(j, out);
 		return;
 	case JOB_KIND_MAX:
 		break;
@@ -343,10 +343,11 @@ job_end(struct job *j, const struct outcome *out)
 	memcpy(grant, j->grant, sizeof(grant));
 	if (j->child != NULL)
 		child_end(j->child);
-	/* its host does not take it, so the next exchange gets another */
+	/* its host does not take it, so the next exchange gets another; or
+	 * somebody between said so, and it is good */
 	if (out->fault.error != 0 && j->token != NULL &&
 	    strcmp(out->fault.code, "unauthorized") == 0)
-		tokens_drop(&k->tokens, j->token);
+		token_retire(k, j->token, "its host did not take it");
 	tell(j, out);
 	job_free(j);
 	if (counted)
@@ -442,7 +443,7 @@ is_refused(struct job *j)
 	if (j->k->locked)
 		job_fail(j, SBX_E_POLICY, "locked", "the suite is locked down; "
 		    "`sbx lockdown off` ends that");
-	else if (j->k->njobs > BROKER_JOBS)
+	else if (j->k->njobs - j->k->nrevokes > BROKER_JOBS)
 		job_fail(j, SBX_E_LIMIT, "no_courier",
 		    "there are too many exchanges; try again later");
 	else

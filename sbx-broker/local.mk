@@ -14,7 +14,8 @@ sbx_broker_SOURCES = sbx-broker/main.c sbx-broker/broker.h \
 	sbx-broker/from_monitor.c sbx-broker/from_journald.c \
 	sbx-broker/ask.c sbx-broker/grant.c sbx-broker/job.c \
 	sbx-broker/lock.c sbx-broker/mint.c sbx-broker/pool.c \
-	sbx-broker/record.c sbx-broker/record.h sbx-broker/status.c
+	sbx-broker/record.c sbx-broker/record.h sbx-broker/revoke.c \
+	sbx-broker/status.c
 sbx_broker_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(CRYPTO_CFLAGS)
 sbx_broker_LDADD = libsbxbroker.a libsbxegress.a libsbxgit.a libsbxev.a \
 	$(SBX_PRIVS_LIBS) $(EVENT_LIBS) $(CRYPTO_LIBS)

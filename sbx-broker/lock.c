@@ -6,10 +6,8 @@
 
 #include "common/base/log.h"
 #include "sbx-broker/broker.h"
-#include "sbx-broker/record.h"
 
 #include <event2/event.h>
-#include <string.h>
 
 static void
 answer(struct broker *k)
@@ -25,13 +23,23 @@ answer(struct broker *k)
 	k->revoked = k->unrevoked = 0;
 }
 
+void
+lock_check(struct broker *k)
+{
+	if (k->nlockers > 0 && k->nrevokes == 0 && pool_late(k) == 0)
+		answer(k);
+}
+
 static void
 on_timeout(evutil_socket_t fd, short what, void *ctx)
 {
 	struct broker *k = ctx;
 
 	(void)fd, (void)what;
+	k->unrevoked += pool_late(k);
+	pool_end_late(k);
 	job_end_revocations(k, "its host was not reached in time");
+	lock_check(k);
 }
 
 void
@@ -43,49 +51,18 @@ lock_init(struct broker *k)
 }
 
 void
-lock_revoked(struct broker *k, const struct token *t,
-    const struct outcome *out)
+lock_count(struct broker *k, bool revoked)
 {
-	/* 401: it was none any more */
-	const bool gone = out->fault.error == 0 ||
-	    strcmp(out->fault.code, "unauthorized") == 0;
-
-	record_revoke(k, t, gone ? NULL : &out->fault);
-	k->revoking--;
-	if (gone)
+	if (k->nlockers == 0)
+		return;
+	if (revoked)
 		k->revoked++;
 	else
 		k->unrevoked++;
-	if (k->revoking == 0)
-		answer(k);
+	lock_check(k);
 }
 
-/* Counted before any begins, since one may end at once. */
-static void
-revoke_all(struct broker *k)
-{
-	struct token *t;
-	struct job *j;
-
-	k->revoking += k->tokens.n;
-	while ((t = LIST_FIRST(&k->tokens.list)) != NULL) {
-		job_new(k, JOB_REVOKE)->token = token_ref(t);
-		tokens_drop(&k->tokens, t);
-	}
-	for (;;) {
-		TAILQ_FOREACH(j, &k->jobs, link)
-			if (j->kind == JOB_REVOKE && j->state == JOB_NEW)
-				break;
-		if (j == NULL)
-			return;
-		job_dial(j, j->token->source->api_host);
-	}
-}
-
-/*
- * A mint under way is given up: what comes of it is known to its courier alone,
- * which ends.
- */
+/* A mint under way goes on, for what comes of it is to be revoked, too. */
 static void
 lock(struct broker *k)
 {
@@ -96,15 +73,13 @@ lock(struct broker *k)
 	grant_free_all(k);
 	job_end_grant(k, NULL, "locked", "the suite is locked down");
 	mint_free_all(k);
-	/* those of an earlier lock may still be under way */
-	if (k->tokens.n > 0) {
-		if (evtimer_add(k->lock_timer, &t) < 0)
-			sbx_fatal("a lock cannot be timed");
-		revoke_all(k);
-		return;
-	}
-	if (k->revoking == 0)
-		answer(k);
+	token_retire_all(k, "the suite is locked down");
+	if (!evtimer_pending(k->lock_timer, NULL) &&
+	    evtimer_add(k->lock_timer, &t) < 0)
+		sbx_fatal("a lock cannot be timed");
+	/* those of before may be under way, too, of which more may go now */
+	revoke_next(k);
+	lock_check(k);
 }
 
 int

@@ -112,6 +112,7 @@ prepare(struct broker *k, int fd, bool trap, struct sbx_err *err)
 	TAILQ_INIT(&k->jobs);
 	pool_init(k);
 	lock_init(k);
+	revoke_init(k);
 	r = sbx_privs_enter(SBX_PROC_BROKER, &args, &features, err);
 	if (r < 0)
 		return (r);
@@ -144,6 +145,7 @@ finish(struct broker *k)
 		tokens_drop(&k->tokens, LIST_FIRST(&k->tokens.list));
 	sources_clear(&k->sources);
 	lock_free(k);
+	revoke_free(k);
 	sbx_peer_free(k->journald);
 	sbx_close(&k->roots);
 	event_base_free(k->base);

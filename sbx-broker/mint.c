@@ -344,8 +344,10 @@ app_answered(struct mint *m, struct token *t, uint64_t expires_s)
 	t->permissions = m->permissions;
 	memcpy(t->repo, m->repo, sizeof(t->repo));
 	t->until_ns = sbx_mono_ns() + s * NS_S;
-	/* also one that is not used again: it is revoked with the others */
-	tokens_keep(&k->tokens, t, BROKER_TOKENS);
+	if (k->tokens.n == BROKER_TOKENS)
+		token_retire(k, tokens_oldest(&k->tokens),
+		    "there are too many");
+	tokens_keep(&k->tokens, t);
 	record_mint(k, t, expires_s);
 }
 
@@ -353,13 +355,22 @@ void
 mint_answered(struct mint *m, const struct minted *a)
 {
 	const bool command = m->src->kind == SOURCE_COMMAND;
+	struct broker *k = m->k;
 	char text[BROKER_REASON];
 	struct token *t;
 
 	m->job = NULL;
 	m->child = NULL;
+	if (!command && find_waiter(k, m) == NULL) {
+		revoke_text(k, m->src, m->repo, a->token,
+		    "nobody waits for it any more");
+		fail(m, SBX_E_CLOSED, "source_failed");
+		return;
+	}
 	if (a->error != 0) {
 		if (!command) {
+			revoke_text(k, m->src, m->repo, a->token,
+			    "it is not what was asked for");
 			app_failed(m, a);
 			return;
 		}
@@ -370,13 +381,18 @@ mint_answered(struct mint *m, const struct minted *a)
 		return;
 	}
 	if ((t = take(m, a->token)) == NULL) {
+		if (!command)
+			revoke_text(m->k, m->src, m->repo, a->token,
+			    "it is no token that is known here");
 		fail(m, SBX_E_SYNTAX, "source_failed");
 		return;
 	}
 	if (!command)
 		app_answered(m, t, a->expires_wall_s);
 	mint_over(m, t, NULL);
-	token_unref(t);
+	token_release(k, t);
+	if (!command)
+		revoke_expired(k);	/* or when it is over */
 }
 
 /* Whoever was asked is gone. */
@@ -401,6 +417,8 @@ mint_send(struct job *j, struct child *c)
 	int r;
 
 	/* now, and not before the waits for a connection and a courier */
+	c->source = s;
+	memcpy(c->repo, m->repo, sizeof(c->repo));
 	r = key_jwt(s->key, s->app, sbx_wall_ns() / NS_S, jwt, sizeof(jwt));
 	if (r == 0)
 		r = sbx_send_courier_mint(c->peer, 0, &q, j->fds);

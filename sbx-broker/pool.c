@@ -26,6 +26,7 @@ void
 child_set_state(struct child *c, enum child_state state)
 {
 	const int ms[CHILD_STATE_MAX] = { [CHILD_LOADING] = BROKER_CHILD_MS,
+		[CHILD_MINT] = BROKER_LATE_MS,
 		[CHILD_OVER] = BROKER_OVER_MS,
 		[CHILD_COMMAND] = BROKER_TOKEN_MS };
 	const struct timeval t = { ms[state] / 1000, ms[state] % 1000 * 1000 };
@@ -73,11 +74,15 @@ void
 child_end(struct child *c)
 {
 	struct job *j = c->job;
+	const bool mints = sbx_peer_state(c->peer) == CHILD_MINT &&
+	    j != NULL && j->state == JOB_RUNNING;
 
 	c->job = NULL;
 	c->mint = NULL;
 	if (j != NULL)
 		j->child = NULL;
+	if (mints)
+		return;
 	child_kill(c);
 	sbx_peer_end_later(c->peer, SBX_E_CLOSED);
 }
@@ -124,6 +129,7 @@ on_end(struct sbx_peer *p, int error)
 	child_lost(c, error == SBX_E_CLOSED ? "ended without a word" :
 	    "said what it may not");
 	child_free(c);
+	lock_check(k);
 	if (loading)
 		pool_failed(k);
 	pool_run(k);
@@ -197,6 +203,36 @@ pool_count(const struct broker *k, enum child_state state)
 	LIST_FOREACH(c, &k->children, link)
 		n += sbx_peer_state(c->peer) == state;
 	return (n);
+}
+
+static bool
+is_late(const struct child *c)
+{
+	return (sbx_peer_state(c->peer) == CHILD_MINT && c->job == NULL);
+}
+
+unsigned
+pool_late(const struct broker *k)
+{
+	const struct child *c;
+	unsigned n = 0;
+
+	LIST_FOREACH(c, &k->children, link)
+		n += is_late(c);
+	return (n);
+}
+
+/* Their channels end in the loop; until then they are over. */
+void
+pool_end_late(struct broker *k)
+{
+	struct child *c;
+
+	LIST_FOREACH(c, &k->children, link)
+		if (is_late(c)) {
+			child_set_state(c, CHILD_OVER);
+			child_end(c);
+		}
 }
 
 static struct child *
@@ -364,20 +400,23 @@ on_minted(struct sbx_peer *p, struct sbx_in *in)
 {
 	const struct sbx_courier_minted *m = &in->m.courier_minted;
 	struct child *c = sbx_peer_ctx(p);
+	struct broker *k = c->k;
 	struct job *j = last_word(c);
-	struct mint *mint;
+	struct mint *mint = j != NULL ? j->mint : NULL;
 
-	if (j == NULL)
-		return (0);	/* it was given up */
-	mint = j->mint;
-	j->mint = NULL;
-	job_end(j, NULL);
-	if (mint != NULL)
+	if (j != NULL) {
+		j->mint = NULL;
+		job_end(j, NULL);
+	}
+	if (mint == NULL) {
+		revoke_text(k, c->source, c->repo, m->token, "it came too late");
+		lock_check(k);
+	} else
 		mint_answered(mint, &(struct minted){ .error = m->error,
 		    .status = m->status, .token = m->token,
 		    .reason = m->reason,
 		    .expires_wall_s = m->expires_wall_s });
-	pool_run(c->k);
+	pool_run(k);
 	return (0);
 }
 

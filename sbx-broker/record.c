@@ -129,7 +129,8 @@ record_no_mint(struct broker *k, const struct source *s, const char *repo,
 }
 
 void
-record_revoke(struct broker *k, const struct token *t, const struct fault *f)
+record_revoke(struct broker *k, const struct token *t, const char *why,
+    const struct fault *f)
 {
 	struct fields g;
 
@@ -137,6 +138,7 @@ record_revoke(struct broker *k, const struct token *t, const struct fault *f)
 	add_number(&g, "token", t->number);
 	add_source(&g, t->source);
 	add(&g, "repo", "%s", t->repo);
+	add(&g, "why", "%s", why);
 	if (f != NULL) {
 		add(&g, "code", "%s", f->code);
 		add(&g, "reason", "%s", f->reason);

@@ -15,8 +15,8 @@ void record_mint(struct broker *k, const struct token *t,
     uint64_t expires_wall_s);
 void record_no_mint(struct broker *k, const struct source *s,
     const char *repo, const char *permissions, const char *why);
-/* f NULL: it is revoked. */
-void record_revoke(struct broker *k, const struct token *t,
+/* why: it was to be.  f NULL: it is revoked. */
+void record_revoke(struct broker *k, const struct token *t, const char *why,
     const struct fault *f);
 /* Of git or REST, when it is over. */
 void record_exchange(const struct job *j, const struct outcome *out);

@@ -71,10 +71,12 @@ status_send(struct broker *k, uint32_t id)
 	struct lines l = { .strs = { 0 } };
 	int r;
 
-	tokens_expire(&k->tokens, sbx_mono_ns());
+	revoke_expired(k);
 	sbx_buf_init(&l.buf, LINES_MAX);
 	add(&l, "tokens: %u kept, %" PRIu64 " minted", k->tokens.n,
 	    k->tokens.minted);
+	if (k->nrevokes > 0)
+		add(&l, "revocations: %u under way", k->nrevokes);
 	add(&l, "grants: %u", k->ngrants);
 	add(&l, "couriers: %u ready, %u at work", pool_count(k, CHILD_IDLE),
 	    at_work(k));

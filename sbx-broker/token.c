@@ -76,32 +76,23 @@ tokens_drop(struct tokens *c, struct token *t)
 	token_unref(t);
 }
 
-void
-tokens_keep(struct tokens *c, struct token *t, unsigned max)
+struct token *
+tokens_oldest(const struct tokens *c)
 {
-	struct token *o, *oldest = NULL;
+	struct token *t, *oldest = NULL;
 
-	if (c->n >= max) {
-		LIST_FOREACH(o, &c->list, link)
-			oldest = o;
-		tokens_drop(c, oldest);
-	}
+	LIST_FOREACH(t, &c->list, link)
+		oldest = t;
+	return (oldest);
+}
+
+void
+tokens_keep(struct tokens *c, struct token *t)
+{
 	t->cached = true;
 	(void)token_ref(t);	/* not in the macro, which would take several */
 	LIST_INSERT_HEAD(&c->list, t, link);
 	c->n++;
-}
-
-void
-tokens_expire(struct tokens *c, uint64_t now_ns)
-{
-	struct token *t, *next;
-
-	for (t = LIST_FIRST(&c->list); t != NULL; t = next) {
-		next = LIST_NEXT(t, link);
-		if (now_ns >= t->until_ns)
-			tokens_drop(c, t);
-	}
 }
 
 struct token *
@@ -110,9 +101,8 @@ tokens_find(struct tokens *c, const char *host, const char *repo,
 {
 	struct token *t;
 
-	tokens_expire(c, now_ns);
 	LIST_FOREACH(t, &c->list, link)
-		if (strcmp(t->source->host, host) == 0 &&
+		if (now_ns < t->until_ns && strcmp(t->source->host, host) == 0 &&
 		    strcmp(t->repo, repo) == 0 &&
 		    strcmp(t->permissions, permissions) == 0)
 			return (t);

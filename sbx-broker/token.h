@@ -24,6 +24,8 @@ struct token {
 	LIST_ENTRY(token) link;		/* while it is in the cache */
 	unsigned refs;
 	bool cached;
+	const char *retired;		/* static: why it is to be revoked by
+					 * the last one who has it; or NULL */
 	struct sbx_secret *secret;	/* owned */
 	uint64_t number;		/* of its mint, 0: it was not minted */
 	const struct source *source;	/* borrowed */
@@ -46,12 +48,13 @@ struct token *token_new(struct sbx_secret *secret, const struct source *s);
 struct token *token_ref(struct token *t);
 void token_unref(struct token *t);	/* NULL ok; the last one zeroes it */
 
-/* A reference goes to the cache; when that holds max, the oldest leaves. */
-void tokens_keep(struct tokens *c, struct token *t, unsigned max);
-/* The one that is good at `now`, borrowed; NULL.  Those that are over leave. */
+/* A reference goes to the cache. */
+void tokens_keep(struct tokens *c, struct token *t);
+struct token *tokens_oldest(const struct tokens *c);	/* NULL: none */
+/* The one that is good at `now`, borrowed; NULL. */
 struct token *tokens_find(struct tokens *c, const char *host,
     const char *repo, const char *permissions, uint64_t now_ns);
-void tokens_drop(struct tokens *c, struct token *t);	/* NULL ok */
-void tokens_expire(struct tokens *c, uint64_t now_ns);
+/* It leaves the cache, with its reference.  NULL ok. */
+void tokens_drop(struct tokens *c, struct token *t);
 
 #endif

@@ -26,6 +26,7 @@ struct courier_end {
 	uint64_t out_bytes, in_bytes;
 	uint32_t next_page;
 	uint64_t retry_s;
+	bool minted;			/* the token of the secret is new */
 };
 
 struct courier {

@@ -166,7 +166,8 @@ tell_minted(struct sbx_chan *chan, uint32_t id, uint64_t expires)
 	const struct courier_end *e = &courier.end;
 	struct sbx_courier_minted m = { .error = courier_error(e->code),
 		.status = e->status,
-		.token = e->code == NULL ? secret.token : "",
+		/* also one that is refused: it is to be revoked */
+		.token = e->minted ? secret.token : "",
 		.expires_wall_s = e->code == NULL ? expires : 0,
 		.reason = e->code == NULL ? "" : reason() };
 

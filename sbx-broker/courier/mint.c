@@ -167,6 +167,7 @@ take_token(struct courier *c, struct json_object *o)
 		explicit_bzero(c->secret, sizeof(*c->secret));
 		memcpy(c->secret->token, s, n);
 		c->secret->len = n;
+		c->end.minted = true;
 	}
 	if (s != NULL)
 		explicit_bzero(s, n);

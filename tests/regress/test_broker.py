@@ -238,6 +238,16 @@ def mint(b, c=None, **more):
     return m
 
 
+def revoked(b, **over):
+    """Serve one revocation; the token."""
+    b.dial()
+    c, m = b.job("COURIER_REVOKE")
+    m.close()
+    c.over(**{"status": 204, **over})
+    c.ch.close()
+    return m["token"]
+
+
 def serve(b, mid, **over):
     """Serve one exchange of git; what its courier was told."""
     c, m = b.job("COURIER_GIT")
@@ -665,18 +675,24 @@ def test_expiry():
         serve(b, mid)
         mid = b.exchange()
         t.ok(serve(b, mid)["token"] == MINTED, "one second of use")
-        time.sleep(1.2)
+        t.ok(revoked(b) == MINTED, "it is revoked five minutes before its end")
         mid = b.exchange()
         mint(b, token="ghs_" + "N" * 36, life=100)
         t.ok(serve(b, mid)["token"] == "ghs_" + "N" * 36,
              "none is used in its last five minutes")
+        t.ok(revoked(b) == "ghs_" + "N" * 36,
+             "one that was so young is revoked after its exchange")
         mid = b.exchange()
         mint(b)
         serve(b, mid)
         t.ok(any("clock" in x for x in b.ch.log),
              "a strange life is blamed on the clock", b.ch.log)
         mid = b.exchange()
+        other = b.exchange()
         serve(b, mid, error=-19, code="unauthorized", status=401)
+        serve(b, other)
+        t.ok(revoked(b, error=-19, code="unauthorized", status=401) == MINTED,
+             "one that its host did not take is revoked when no other has it")
         mid = b.exchange()
         mint(b, token="ghs_" + "O" * 36)
         t.ok(serve(b, mid)["token"] == "ghs_" + "O" * 36,
@@ -700,6 +716,8 @@ def test_refusals():
                  "upstream", "502", "bad \\x1b gateway"),
                 ({"error": TIMEOUT, "reason": "no answer"}, "timeout",
                  "no answer"),
+                ({"error": -3, "status": 201, "token": MINTED, "reason":
+                  "gives other permissions"}, "wide", "201", "permissions"),
                 ({"token": "xxx"}, "source_failed", "no token"),
                 ({"token": "ghp " + "x" * 40}, "source_failed", "no token"),
                 ({"token": "x" * 40}, "source_failed", "GitHub's")):
@@ -710,9 +728,12 @@ def test_refusals():
             c.ch.send("COURIER_MINTED", **fields)
             c.ch.close()
             m = b.done(mid)
-            t.ok(m["code"] == code and not m["begun"] and
+            t.ok(m["code"] == code.replace("wide", "upstream") and
+                 not m["begun"] and
                  all(w in m["reason"] for w in words), "told: " + words[0],
                  (fields, m))
+            if code == "wide" or "GitHub's" in words:
+                t.ok(revoked(b) == fields["token"], "and revoked")
         mid = b.exchange()
         m = b.ch.recv(want="BROKER_DIAL")
         b.ch.send("BROKER_NOT_DIALLED", m.id, reason="no route")
@@ -1090,6 +1111,90 @@ def test_lock():
             r = b.journal.recv(1)
             seen.setdefault(r["op"], []).append(r["code"])
         t.ok(seen.get("token_revoke") == [0, 1], "both are recorded", seen)
+
+
+def fields(r):
+    return dict(zip(r["fields"][::2], r["fields"][1::2]))
+
+
+def test_late():
+    """A mint that nobody waits for any more."""
+    with Broker(APP, journal=True) as b:
+        b.grant(1)
+        mid = b.exchange()
+        b.dial()
+        c, m = b.job("COURIER_MINT")
+        m.close()
+        b.ch.send("BROKER_REVOKE", grant="%016x" % 1)
+        b.done(mid)
+        c.minted()
+        c.ch.close()
+        t.ok(revoked(b) == MINTED and "tokens: 0 kept, 1 minted" in
+             b.status(), "of a grant that ended: revoked, not kept")
+        r = b.journal.recv(want="JOURNAL_APPEND")
+        while r["op"] != "token_revoke":
+            r = b.journal.recv(want="JOURNAL_APPEND")
+        t.ok(r["code"] == 0 and fields(r)["why"] ==
+             "nobody waits for it any more" and fields(r)["repo"] ==
+             "own/repo", "on record with why", r)
+        b.grant(2)
+        b.exchange(2)
+        b.dial()
+        c, m = b.job("COURIER_MINT")
+        m.close()
+        b.ch.send("BROKER_LOCK", 500, on=1)
+        t.ok(not ended_soon(c) and not any(
+            x.name == "BROKER_LOCKED" for x in b.ch.kept),
+            "a lock waits for one under way")
+        c.minted(token="ghs_" + "L" * 36)
+        c.ch.close()
+        t.ok(revoked(b) == "ghs_" + "L" * 36, "and has it revoked")
+        m = b.ch.recv(want="BROKER_LOCKED")
+        t.ok((m["tokens"], m["failed"]) == (1, 0), "which is counted", m)
+        b.ask("BROKER_LOCK", want="BROKER_LOCKED", on=0)
+        b.grant(3)
+        b.exchange(3)
+        b.dial()
+        c, m = b.job("COURIER_MINT")
+        m.close()
+        b.ch.send("BROKER_LOCK", 501, on=1)
+        m = b.ch.recv(want="BROKER_LOCKED")
+        t.ok(m.id == 501 and m["failed"] == 1 and b.killed(c),
+             "one that never ends is killed, and told of", m)
+
+
+def ended_soon(c):
+    return bool(select.select([c.ch], [], [], 0.3)[0])
+
+
+def test_evicted():
+    """The cache is full, and revocations wait for each other."""
+    with Broker(APP) as b:
+        def use(n):
+            b.grant(n, repo="own/r%d" % n)
+            mid = b.exchange(n)
+            b.dial()
+            c, m = b.job("COURIER_MINT", 10)
+            m.close()
+            c.minted(token="ghs_%036d" % n)
+            c.ch.close()
+            serve(b, mid)
+            b.ch.send("BROKER_REVOKE", grant="%016x" % n)
+        for n in range(1, 66):
+            use(n)
+        t.ok(revoked(b) == "ghs_%036d" % 1 and any(
+            x.startswith("tokens: 64 kept") for x in b.status()),
+            "the oldest leaves, and is revoked", b.status())
+        b.ch.send("BROKER_LOCK", 500, on=1)
+        dials = [b.ch.recv(want="BROKER_DIAL") for _ in range(8)]
+        t.ok(all(x.name != "BROKER_DIAL" for x in b.ch.kept) and
+             not select.select([b.ch], [], [], 0.2)[0],
+             "as many at once as the monitor dials")
+        for d in dials:
+            b.ch.send("BROKER_NOT_DIALLED", d.id, reason="no")
+        t.ok(b.ch.recv(want="BROKER_DIAL"), "then the next")
+        m = b.ch.recv(want="BROKER_LOCKED")
+        t.ok(m["failed"] == 64, "what is not told in time is told of", m)
 
 
 # --- what can be seen from outside -----------------------------------------------------

@@ -161,14 +161,14 @@ test_token(void)
 
 static struct token *
 kept(struct tokens *c, const struct source *s, const char *repo,
-    uint64_t until_ns, unsigned max)
+    uint64_t until_ns)
 {
 	struct token *t = token_new(sbx_secret_new(64, NULL), s);
 
 	(void)sbx_strlcpy(t->repo, repo, sizeof(t->repo));
 	t->permissions = "p";
 	t->until_ns = until_ns;
-	tokens_keep(c, t, max);
+	tokens_keep(c, t);
 	return (t);
 }
 
@@ -177,28 +177,27 @@ test_cache(void)
 {
 	static struct source s = { .host = "github.com" };
 	struct tokens c = { .n = 0 };
-	struct token *a = kept(&c, &s, "o/a", 100, 2), *b;
+	struct token *a = kept(&c, &s, "o/a", 100), *b;
 
 	ok(tokens_find(&c, "github.com", "o/a", "p", 99) == a &&
 	    tokens_find(&c, "github.com", "o/a", "q", 99) == NULL &&
 	    tokens_find(&c, "github.com", "o/b", "p", 99) == NULL &&
 	    tokens_find(&c, "other.example", "o/a", "p", 99) == NULL,
 	    "a token is found by host, repository and permissions");
-	ok(tokens_find(&c, "github.com", "o/a", "p", 100) == NULL && c.n == 0,
+	ok(tokens_find(&c, "github.com", "o/a", "p", 100) == NULL && c.n == 1,
 	    "not when it is over");
-	token_unref(a);
-	a = kept(&c, &s, "o/a", 100, 2);
-	b = kept(&c, &s, "o/b", 100, 2);
-	token_unref(kept(&c, &s, "o/c", 100, 2));
-	ok(c.n == 2 && !a->cached && b->cached, "the oldest leaves");
-	token_unref(a);
-	tokens_drop(&c, b);
-	tokens_drop(&c, b);
+	b = kept(&c, &s, "o/b", 100);
+	ok(tokens_oldest(&c) == a, "the oldest");
+	tokens_drop(&c, a);
+	tokens_drop(&c, a);
 	tokens_drop(&c, NULL);
-	ok(c.n == 1 && b->refs == 1, "one is dropped once");
+	ok(c.n == 1 && a->refs == 1 && tokens_oldest(&c) == b,
+	    "one is dropped once");
+	token_unref(a);
+	tokens_drop(&c, b);
+	ok(c.n == 0 && tokens_oldest(&c) == NULL && b->refs == 1,
+	    "the last one");
 	token_unref(b);
-	tokens_expire(&c, UINT64_MAX);
-	ok(c.n == 0, "all are over");
 }
 
 int
