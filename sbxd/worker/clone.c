@@ -17,9 +17,11 @@
 #define GRACE_MS 15000u		/* for the end of what is killed */
 #define PIECES_MAX 1024u
 #define LFS_SHOWN 5u
-#define PATH_SHOWN 200u
 
-enum { EXIT_EXISTS = 10, EXIT_CLONE, EXIT_FETCH, EXIT_CHECKOUT };
+enum { EXIT_EXISTS = 10, EXIT_CLONE, EXIT_FETCH, EXIT_CHECKOUT,
+    EXIT_NO_CLONE };
+
+const char *const clone_sh = clone_script;
 
 void
 clone_init(struct call *call, struct clone *c)
@@ -38,8 +40,8 @@ clone_clear(struct clone *c)
 	sbx_buf_clear(&c->warnings);
 }
 
-static void SBX_PRINTF(2, 3)
-warn(struct clone *c, const char *fmt, ...)
+void
+clone_say(struct clone *c, const char *fmt, ...)
 {
 	char text[1024];
 	va_list ap;
@@ -54,9 +56,8 @@ warn(struct clone *c, const char *fmt, ...)
 
 /* --- the run -------------------------------------------------------------------- */
 
-/* A script of clone.sh.  1, or as tool_fn. */
-static int
-start(struct call *call, const struct clone *c, const char *const *argv,
+int
+clone_start(struct call *call, const struct clone *c, const char *const *argv,
     const char *dir, char *ret_run)
 {
 	struct run_spec spec;
@@ -70,9 +71,8 @@ start(struct call *call, const struct clone *c, const char *const *argv,
 	return (error == 0 ? 1 : call_refused(call, error));
 }
 
-/* Its grant, and for how long: not longer than the run may last. */
-static int
-grant_open(struct call *call, const struct clone *c, const struct gh_repo *r,
+int
+clone_grant(struct call *call, const struct clone *c, const struct gh_repo *r,
     struct ask_repo *ret_grant)
 {
 	uint64_t ms = c->timeout_ms + GRACE_MS;
@@ -89,23 +89,29 @@ static int
 begin(struct call *call, struct clone *c)
 {
 	char url[512], depth[24], pr[24];
-	const char *const argv[] = { "sh", "-c", clone_script, "sbx", "clone",
-		c->repo.host, url, c->dest, c->branch != NULL ? c->branch : "",
-		depth, c->partial ? "blob:none" : "", pr,
-		c->head != NULL ? c->head : "", c->base != NULL ? c->base :
-		"", NULL };
+	const char *const argv[] = { "sh", "-c", clone_script, "sbx",
+		c->fetch ? "fetch" : "clone", c->repo.host, url, c->dest,
+		c->branch != NULL ? c->branch : "", depth,
+		c->partial ? "blob:none" : "", pr,
+		c->head != NULL ? c->head : "",
+		c->base != NULL ? c->base : "", NULL };
 	int r;
 
 	(void)snprintf(url, sizeof(url), "https://%s/%s.git", c->repo.host,
 	    c->repo.repo);
 	(void)snprintf(depth, sizeof(depth), "%" PRIu64, c->depth);
 	(void)snprintf(pr, sizeof(pr), "%" PRIu64, c->pr);
-	r = grant_open(call, c, &c->repo, &c->grant);
+	r = clone_grant(call, c, &c->repo, &c->grant);
 	if (r != 0)
 		return (call_refused(call, r));
-	r = start(call, c, argv, "/", c->run);
+	r = clone_start(call, c, argv, "/", c->run);
 	if (r == 1) {
-		r = repo_run(call->ask, c->run, c->grant.grant, c->dest);
+		/* what is fetched is no work; what is there may be */
+		if (!c->fetch || *c->grant.grant != '\0')
+			r = repo_run(call->ask, c->run, c->grant.grant,
+			    c->fetch ? "" : c->dest);
+		else
+			r = 0;
 		if (r == 0)
 			return (1);
 		r = call_refused(call, r);
@@ -143,7 +149,7 @@ lfs_warn(struct clone *c, struct pieces in)
 			    ? 2 : 0), strlen(value)));
 	}
 	if (n > 0)
-		warn(c, "%zu%s files are Git LFS pointers, not their "
+		clone_say(c, "%zu%s files are Git LFS pointers, not their "
 		    "content: %s%s. LFS is not fetched here; bring what is "
 		    "needed in with copy_file.", n, n >= 20 ? " or more" : "",
 		    text, n > LFS_SHOWN ? ", ..." : "");
@@ -181,7 +187,7 @@ read_said(struct clone *c)
 	}
 	lfs_warn(c, (struct pieces){ c->out.data, c->out.data + c->out.len });
 	if (*c->got_head == '\0')
-		warn(c, "The repository is empty: it has no commit.");
+		clone_say(c, "The repository is empty: it has no commit.");
 	return (end);
 }
 
@@ -244,9 +250,15 @@ unwell(struct call *call, const struct clone *c, const struct ask_run *st)
 		    strlen(c->dest)));
 		script_ids(call, st);
 		return (0);
+	case EXIT_NO_CLONE:
+		result_error(call->res, "no_clone", "Clone it there first, "
+		    "without fetch.", "%s is no clone to fetch into.",
+		    sbx_vis(vis, sizeof(vis), c->dest, strlen(c->dest)));
+		script_ids(call, st);
+		return (0);
 	case EXIT_FETCH:
-		return (failed(call, st, "The pull request could not be "
-		    "fetched"));
+		return (failed(call, st, c->fetch ? "Nothing could be fetched" :
+		    "The pull request could not be fetched"));
 	case EXIT_CHECKOUT:
 		return (script_failed(call, st, "checkout_failed", "",
 		    "The pull request could not be checked out"));
@@ -259,238 +271,6 @@ unwell(struct call *call, const struct clone *c, const struct ask_run *st)
 		return (failed(call, st, "The repository could not be "
 		    "cloned"));
 	}
-}
-
-/* --- submodules --------------------------------------------------------------------- */
-
-struct module {
-	const char *path;	/* borrowed from c->out */
-	char grant[17];
-};
-
-/* "submodule.NAME.url" and its path stand side by side in no certain order. */
-static const char *
-module_url(const struct clone *c, const char *key, size_t len)
-{
-	struct pieces in = { c->out.data, c->out.data + c->out.len };
-	const char *name, *value;
-
-	while (pair(&in, &name, &value))
-		if (strcmp(name, "module") == 0 &&
-		    strncmp(value, key, len) == 0 &&
-		    strncmp(value + len, "url\n", 4) == 0)
-			return (value + len + 4);
-	return ("");
-}
-
-/* Which repository a URL of .gitmodules means, as git will: false: none that
- * could be granted. */
-static bool
-module_repo(const struct clone *c, const char *url, struct gh_repo *ret_r)
-{
-	char text[512];
-	const char *slash = strchr(c->repo.repo, '/');
-
-	if (strncmp(url, "https://", 8) == 0)
-		return (gh_repo_parse(url, ret_r));
-	if (strncmp(url, "ssh://git@", 10) == 0)
-		(void)snprintf(text, sizeof(text), "https://%s", url + 10);
-	else if (strncmp(url, "git@", 4) == 0) {
-		(void)snprintf(text, sizeof(text), "https://%s", url + 4);
-		if (strchr(text + 8, ':') == NULL)
-			return (false);
-		*strchr(text + 8, ':') = '/';
-	} else if (strncmp(url, "../../", 6) == 0)
-		(void)snprintf(text, sizeof(text), "https://%s/%s",
-		    c->repo.host, url + 6);
-	else if (strncmp(url, "../", 3) == 0)
-		(void)snprintf(text, sizeof(text), "https://%s/%.*s/%s",
-		    c->repo.host, (int)(slash - c->repo.repo), c->repo.repo,
-		    url + 3);
-	else
-		return (false);
-	return (gh_repo_parse(text, ret_r));
-}
-
-/* The paths of .gitmodules, at most CLONE_MODULES; how many there are. */
-static size_t
-modules_of(struct clone *c, struct module *m)
-{
-	struct pieces in = { c->out.data, c->out.data + c->out.len };
-	const char *name, *value, *nl;
-	size_t n = 0;
-
-	while (pair(&in, &name, &value)) {
-		nl = strchr(value, '\n');
-		if (strcmp(name, "module") != 0 || nl == NULL ||
-		    nl - value < 5 || strncmp(nl - 5, ".path", 5) != 0 ||
-		    nl[1] == '\0')
-			continue;
-		if (n < CLONE_MODULES)
-			m[n] = (struct module){ .path = nl + 1 };
-		n++;
-	}
-	return (n);
-}
-
-/*
- * What the client named was read with a grant, and this is the same account's:
- * else whoever wrote the repository would choose which private ones of the
- * operator's go into a sandbox that runs its code.
- */
-static bool
-module_is_kin(const struct clone *c, const struct gh_repo *r)
-{
-	size_t owner = strcspn(r->key, "/") + 1;
-
-	return (*c->grant.grant != '\0' &&
-	    strcmp(r->host, c->repo.host) == 0 &&
-	    strncmp(r->key, c->repo.key, owner) == 0);
-}
-
-/* Its kin that are listed get a grant, others are read without.  0, or the
- * channel's end. */
-static int
-modules_grant(struct call *call, struct clone *c, struct module *m, size_t n)
-{
-	struct pieces in = { c->out.data, c->out.data + c->out.len };
-	const char *name, *value, *nl;
-	struct ask_repo g;
-	struct gh_repo r;
-	char vis[PATH_SHOWN];
-	int error;
-
-	for (size_t i = 0; i < n && pair(&in, &name, &value);) {
-		nl = strchr(value, '\n');
-		if (strcmp(name, "module") != 0 || nl == NULL ||
-		    nl + 1 != m[i].path)
-			continue;
-		if (module_repo(c, module_url(c, value, (size_t)(nl - value) -
-		    4), &r) && module_is_kin(c, &r)) {
-			error = grant_open(call, c, &r, &g);
-			if (error == 0)
-				memcpy(m[i].grant, g.grant,
-				    sizeof(m[i].grant));
-			else if (error == SBX_E_POLICY)
-				warn(c, "submodule %s: %s", sbx_vis(vis,
-				    sizeof(vis), m[i].path,
-				    strlen(m[i].path)),
-				    call->ask->refused.reason);
-			else
-				return (error);
-		}
-		i++;
-	}
-	return (0);
-}
-
-/* What became of each: pieces again. */
-static void
-modules_read(struct clone *c, const struct sbx_buf *out)
-{
-	struct pieces in = { out->data, out->data + out->len };
-	const char *name, *value, *path = NULL;
-	char vis[PATH_SHOWN], said[500];
-
-	while (pair(&in, &name, &value)) {
-		if (strcmp(name, "failed") == 0)
-			path = value;
-		else if (strcmp(name, "nested") == 0)
-			warn(c, "submodule %s has submodules itself, which "
-			    "are not fetched.", sbx_vis(vis, sizeof(vis),
-			    value, strlen(value)));
-		else if (strcmp(name, "said") == 0 && path != NULL) {
-			warn(c, "submodule %s could not be fetched: %s",
-			    sbx_vis(vis, sizeof(vis), path, strlen(path)),
-			    sbx_vis(said, sizeof(said), value,
-			    strlen(value)));
-			path = NULL;
-		}
-	}
-}
-
-/* Start, bind the grants to the run, wait.  0, or the channel's end. */
-static int
-modules_run(struct call *call, struct clone *c, struct module *m, size_t n)
-{
-	const char *argv[8 + CLONE_MODULES + 1] = { "sh", "-c", clone_script,
-		"sbx", "modules", c->repo.host, c->dest };
-	SBX_CLEANUP_BUF struct sbx_buf out = { 0 };
-	char depth[24], run[17];
-	struct ask_run st;
-	bool whole;
-	int r;
-
-	(void)snprintf(depth, sizeof(depth), "%" PRIu64, c->depth);
-	argv[7] = depth;
-	for (size_t i = 0; i < n; i++)
-		argv[8 + i] = m[i].path;
-	r = start(call, c, argv, "/", run);
-	if (r != 1)
-		return (r);
-	for (size_t i = 0; i < n; i++) {
-		if (*m[i].grant == '\0')
-			continue;
-		r = repo_run(call->ask, run, m[i].grant, "");
-		if (r != 0)
-			return (call_refused(call, r));
-		*m[i].grant = '\0';	/* ends with the run */
-	}
-	r = run_wait(call, run, script_wait_ms(call, c->timeout_ms),
-	    c->timeout_ms, &st);
-	if (r != 0)
-		return (call_refused(call, r));
-	if (st.state != SBX_RUN_ENDED) {
-		warn(c, "The submodules are still being fetched, by job %s: "
-		    "wait for it with sandbox_exec_check.", run);
-		return (0);
-	}
-	/* nobody else worked there meanwhile */
-	r = repo_run(call->ask, run, "", c->dest);
-	if (r == 0)
-		r = script_output(call, &st, OUT_MAX, &out, &whole);
-	if (r != 0)
-		return (call_refused(call, r));
-	modules_read(c, &out);
-	if (st.why != SBX_EXIT_EXITED || script_exit(&st) != 0)
-		warn(c, "Not all submodules were fetched: read_output of run "
-		    "%s says why.", run);
-	return (0);
-}
-
-/* 0, or the channel's end.  A refusal is a warning. */
-static int
-modules(struct call *call, struct clone *c)
-{
-	struct module m[CLONE_MODULES];
-	size_t n = modules_of(c, m), i;
-	int r;
-
-	if (n == 0)
-		return (0);
-	if (!c->modules) {
-		warn(c, "It has %zu submodules, which were not fetched: "
-		    "clone_repo has the argument submodules.", n);
-		return (0);
-	}
-	if (n > CLONE_MODULES) {
-		warn(c, "Only the first %u of %zu submodules were fetched.",
-		    CLONE_MODULES, n);
-		n = CLONE_MODULES;
-	}
-	r = modules_grant(call, c, m, n);
-	if (r == 0)
-		r = modules_run(call, c, m, n);
-	if (call->res->kind == SBX_RESULT_ERROR) {
-		warn(c, "The submodules were not fetched.");
-		result_reset(call->res);
-	}
-	/* what no run took over */
-	for (i = 0; i < n && r == 0; i++)
-		if (*m[i].grant != '\0' && repo_close(call->ask,
-		    m[i].grant) != 0 && call->ask->broken)
-			r = SBX_E_STATE;
-	return (r);
 }
 
 /* --- all of it ------------------------------------------------------------------------ */
@@ -529,7 +309,12 @@ finish(struct call *call, struct clone *c, const struct ask_run *st)
 	if (!whole || !read_said(c))
 		return (script_failed(call, st, "clone_failed", "", "What "
 		    "the clone left could not be read"));
-	r = modules(call, c);
+	if (c->partial && *c->grant.grant != '\0')
+		clone_say(c, "Files of other commits are not there, and git "
+		    "alone cannot read them now: the grant to read this "
+		    "repository ended with this call. clone_repo with fetch: "
+		    "true and without filter brings all of them.");
+	r = c->fetch && !c->modules ? 0 : clone_modules(call, c);
 	return (r == 0 ? 1 : r);
 }
 

@@ -13,7 +13,8 @@
 
 struct call;
 
-#define CLONE_MODULES 32u	/* submodules that are fetched */
+#define CLONE_MODULES 32u	/* submodules that are fetched, of all levels */
+#define CLONE_NESTED 4u		/* levels: those in others, in others again */
 
 struct clone {
 	bool wanted;
@@ -26,6 +27,7 @@ struct clone {
 	char pull_head[256], pull_base[256];
 	uint64_t pr, depth;	/* 0: none */
 	bool partial;		/* without blobs */
+	bool fetch;		/* into the clone that is there */
 	bool modules;		/* submodules, too */
 	uint64_t timeout_ms;
 	/* what came of it */
@@ -52,6 +54,18 @@ void clone_put(struct call *call, const struct clone *c);
 /* Items of an open array. */
 void clone_warn(struct call *call, const struct clone *c);
 
+/* For its submodules: a warning; a script of clone.sh, 1 or as tool_fn; a grant
+ * for no longer than a run of it may last, 0 or the refusal. */
+extern const char *const clone_sh;
+void clone_say(struct clone *c, const char *fmt, ...) SBX_PRINTF(2, 3);
+int clone_start(struct call *call, const struct clone *c,
+    const char *const *argv, const char *dir, char *ret_run);
+int clone_grant(struct call *call, const struct clone *c,
+    const struct gh_repo *r, struct ask_repo *ret_grant);
+/* What c->out names, fetched if that was asked for, and else told of.  0, or
+ * the channel's end. */
+int clone_modules(struct call *call, struct clone *c);
+
 /*
  * For sandbox_initialize: is a clone asked for (c->wanted), and of what?  1;
  * else as tool_fn, with the error object.
@@ -65,9 +79,10 @@ int clone_failed(struct call *call, const struct clone *c);
  * Install what the project at dir says it needs, with the arguments pip_extras
  * and pip_args: the members status, run_id, job_id, managers and stderr of the
  * open object.  deps_check(): is pip_args words?  false with the error object.
- * 0, or the channel's end.
+ * 0, or the channel's end; *ret_running: it goes on as a job.
  */
 bool deps_check(struct call *call);
-int deps_install(struct call *call, const char *container, const char *dir);
+int deps_install(struct call *call, const char *container, const char *dir,
+    bool *ret_running);
 
 #endif

@@ -132,7 +132,8 @@ put_managers(struct result *r, const struct sbx_buf *out)
 }
 
 static int
-put(struct call *call, const struct ask_run *st, const char *dir)
+put(struct call *call, const struct ask_run *st, const char *dir,
+    bool *ret_running)
 {
 	SBX_CLEANUP_BUF struct sbx_buf out = { 0 };
 	char said[SCRIPT_ERR_MAX] = "";
@@ -144,6 +145,7 @@ put(struct call *call, const struct ask_run *st, const char *dir)
 	if (st->state != SBX_RUN_ENDED) {
 		result_str(r, "job_id", st->run);
 		result_str(r, "status", "running");
+		*ret_running = true;
 		return (0);
 	}
 	/* what it made is no work: nobody else was at it in this call */
@@ -163,7 +165,8 @@ put(struct call *call, const struct ask_run *st, const char *dir)
 }
 
 int
-deps_install(struct call *call, const char *container, const char *dir)
+deps_install(struct call *call, const char *container, const char *dir,
+    bool *ret_running)
 {
 	const char *argv[8 + WORDS + 1] = { "sh", "-c", deps_script, "sbx" };
 	struct words w;
@@ -173,6 +176,7 @@ deps_install(struct call *call, const char *container, const char *dir)
 	char run[SBX_RUN_HEX + 1];
 	int error;
 
+	*ret_running = false;
 	(void)extras(call, text, sizeof(text));
 	(void)split(args_str(&call->args, "pip_args", NULL), &w);
 	argv[4] = text;
@@ -191,5 +195,5 @@ deps_install(struct call *call, const char *container, const char *dir)
 		    strlen(call->ask->refused.reason));
 		return (0);
 	}
-	return (error != 0 ? error : put(call, &st, dir));
+	return (error != 0 ? error : put(call, &st, dir, ret_running));
 }

@@ -10,7 +10,7 @@ libsbxworker_a_SOURCES = \
 	sbxd/worker/run.c sbxd/worker/run.h \
 	sbxd/worker/view.c sbxd/worker/view.h \
 	sbxd/worker/prompts.c sbxd/worker/resources.c \
-	sbxd/worker/clone.c sbxd/worker/clone.h sbxd/worker/deps.c \
+	sbxd/worker/clone.c sbxd/worker/clone.h sbxd/worker/modules.c sbxd/worker/deps.c \
 	sbxd/worker/github.c sbxd/worker/github.h \
 	sbxd/worker/thread.c sbxd/worker/thread.h \
 	sbxd/worker/tool_clone.c sbxd/worker/tool_issue.c sbxd/worker/tool_pr.c \

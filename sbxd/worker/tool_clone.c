@@ -75,6 +75,7 @@ clone_args(struct call *call, struct clone *c)
 	c->depth = (uint64_t)args_int(a, "depth");
 	c->partial = args_has(a, "filter");
 	c->modules = args_bool(a, "submodules");
+	c->fetch = args_bool(a, "fetch");
 	if (args_int(a, "timeout") != 0)
 		c->timeout_ms = (uint64_t)args_int(a, "timeout") * 1000;
 	if (job != NULL)

@@ -70,7 +70,7 @@ put_project(struct call *call, const struct clone *c,
 {
 	struct result *r = call->res;
 	bool install = c->wanted && !c->running &&
-	    args_bool(&call->args, "deps");
+	    args_bool(&call->args, "deps"), running;
 	int error = 0;
 
 	if (c->wanted) {
@@ -88,7 +88,7 @@ put_project(struct call *call, const struct clone *c,
 	setup_put(r, deps);
 	if (install) {
 		result_open(r, "install", '{');
-		error = deps_install(call, c->container, c->dest);
+		error = deps_install(call, c->container, c->dest, &running);
 		result_close(r, '}');
 	}
 	result_close(r, '}');
@@ -213,12 +213,92 @@ tool_sandbox_stop(struct call *call)
 	return (0);
 }
 
+/* --- a throwaway one ----------------------------------------------------------- */
+
+/* 0: an error object. */
+static int
+too_slow(struct call *call, const char *what)
+{
+	result_reset(call->res);
+	result_error(call->res, "timeout", "sandbox_initialize does it as a "
+	    "job and keeps the sandbox; then sandbox_exec.",
+	    "%s was not done in the time of one call; the sandbox is gone.",
+	    what);
+	return (0);
+}
+
+/* What the clone needs: in it, before the commands.  As tool_fn, 1: they may
+ * run. */
+static int
+throwaway_deps(struct call *call, const struct clone *c)
+{
+	bool running = false;
+	int error;
+
+	if (!args_bool(&call->args, "deps"))
+		return (1);
+	result_open(call->res, "deps", '{');
+	error = deps_install(call, c->container, c->dest, &running);
+	result_close(call->res, '}');
+	if (error != 0)
+		return (error);
+	return (running ? too_slow(call, "What the project needs") : 1);
+}
+
+/* Members of the result before those of the commands.  As tool_fn, 1: they may
+ * run. */
+static int
+throwaway_clone(struct call *call, struct clone *c)
+{
+	struct result *r = call->res;
+	int error;
+
+	if (!c->wanted)
+		return (1);
+	error = clone_run(call, c);
+	if (error != 1)
+		return (error);
+	if (c->running)
+		return (too_slow(call, "The clone"));
+	result_open(r, "clone", '{');
+	result_str(r, "status", "ok");
+	clone_put(call, c);
+	result_close(r, '}');
+	result_open(r, "warnings", '[');
+	clone_warn(call, c);
+	result_close(r, ']');
+	return (throwaway_deps(call, c));
+}
+
+/* *ret_over: nothing of it goes on as a job. */
+static int
+throwaway_run(struct call *call, const struct ask_created *created,
+    struct clone *c, struct run_spec *spec, bool *ret_over)
+{
+	int r;
+
+	*ret_over = true;
+	c->container = spec->container = created->container;
+	if (c->wanted && *args_str(&call->args, "working_dir", NULL) == '\0')
+		spec->cwd = c->dest;
+	r = throwaway_clone(call, c);
+	if (r != 1)
+		return (r);
+	r = run_foreground(call, spec, ret_over);
+	if (r == 0) {	/* also beside an error of the run */
+		result_str(call->res, "image", created->image);
+		result_str_or_null(call->res, "image_reason",
+		    created->why_image);
+	}
+	return (r);
+}
+
 /*
- * The arguments are looked at before there is a sandbox.  Gone afterwards in
- * any case: stopped here, or by the monitor when this call breaks off.
+ * Gone afterwards in any case: stopped here, or by the monitor when this call
+ * breaks off.
  */
-int
-tool_run_container_and_exec(struct call *call)
+static int
+throwaway(struct call *call, struct clone *c, struct run_spec *spec)
 {
 	const char *image = args_str(&call->args, "image", NULL);
 	const char *label = args_str(&call->args, "session_label", NULL);
@@ -226,38 +306,48 @@ tool_run_container_and_exec(struct call *call)
 		.image = image != NULL ? image : "",
 		.name = "", .label = label != NULL ? label : "",
 		.throwaway = 1,
-		.want_network = args_bool(&call->args, "allow_network"),
+		.want_network = args_bool(&call->args, "allow_network") ||
+		    c->wanted,
 	};
-	struct ask_created c;
-	struct run_spec spec;
+	struct ask_created created;
 	char stopped[SBX_RUN_HEX + 1];
-	bool over = true;
+	bool over;
 	int error, stop_error;
 
-	error = run_spec_from_args(call, &spec);
-	if (error != 0) {
-		run_spec_clear(&spec);
-		return (error == SBX_E_SYNTAX ? 0 : error);
-	}
-	error = sb_create(call->ask, &m, &c);
-	if (error != 0) {
-		run_spec_clear(&spec);
+	error = sb_create(call->ask, &m, &created);
+	if (error != 0)
 		return (call_refused(call, error));
-	}
-	spec.container = c.container;
-	error = run_foreground(call, &spec, &over);
-	run_spec_clear(&spec);
-	if (error == 0) {	/* also beside an error of the run */
-		result_str(call->res, "image", c.image);
-		result_str_or_null(call->res, "image_reason", c.why_image);
-	}
+	error = throwaway_run(call, &created, c, spec, &over);
 	/* A run that goes on as a job keeps its sandbox; the monitor stops a
 	 * throwaway one when the last run in it has ended. */
 	if (error != 0 || !over)
 		return (error);
-	stop_error = sb_stop(call->ask, c.container, true, stopped);
+	stop_error = sb_stop(call->ask, created.container, true, stopped);
 	return (stop_error == SBX_E_POLICY ? 0 : stop_error);
 }
+
+/* The arguments are looked at before there is a sandbox. */
+int
+tool_run_container_and_exec(struct call *call)
+{
+	struct run_spec spec;
+	struct clone c;
+	int r;
+
+	clone_init(call, &c);
+	r = run_spec_from_args(call, &spec);
+	if (r == 0)
+		r = clone_wanted(call, &c);
+	else if (r == SBX_E_SYNTAX)
+		r = 0;
+	if (r == 1)
+		r = throwaway(call, &c, &spec);
+	run_spec_clear(&spec);
+	clone_clear(&c);
+	return (r);
+}
+
+/* --- finding them -------------------------------------------------------------- */
 
 /* The members that sandbox_list_containers and sandbox_attach share. */
 static void

@@ -248,6 +248,42 @@ def submodules(p):
        (r, p.gh.log[n:]))
 
 
+def partial(p):
+    """What a filter left out comes with a grant, and not without."""
+    r = p.clone("acme/secret", "part", filter="blob:none")
+    ok(r.get("status") == "ok" and "fetch: true" in str(r.get("warnings")),
+       "a partial clone says how the rest comes", r)
+    show = "cd /workspace/part/secret && git show HEAD~1:README.md"
+    code, out = p.s.sh(p.box, show)
+    ok(code != 0, "git alone does not get it any more", out)
+    p.secret.commit({"third.txt": "3\n"}, base=p.secret.tip())
+    r = p.clone("acme/secret", "part", fetch=True)
+    ok(r.get("status") == "ok" and r.get("credential") == "grant",
+       "fetch: by a grant of its own", r)
+    code, out = p.s.sh(p.box, show)
+    ok((code, out) == (0, "as it was\n"), "all of it is there", (code, out))
+    code, out = p.s.sh(p.box, "cd /workspace/part/secret && git show "
+                       "origin/main:third.txt")
+    ok((code, out) == (0, "3\n"), "and what is new", (code, out))
+
+
+def throwaway(p):
+    r = p.s.call("run_container_and_exec", commands=[
+        "cat README.md; git log --oneline | wc -l"], clone_repo="acme/secret",
+        timeout=120)
+    ok(r.get("status") == "ok" and r["output"].startswith("the secret one\n")
+       and r["clone"]["credential"] == "grant" and "install" not in r and
+       r["deps"]["status"] == "ok", "commands in a throwaway clone", r)
+    r = p.s.call("run_container_and_exec", commands=["true"],
+                 clone_repo="acme/none", timeout=120)
+    ok(sentence(r), "one that is not there", r)
+    r = p.s.call("run_container_and_exec", commands=["true"], branch="x")
+    ok(sentence(r, "bad_argument"), "a branch of nothing", r)
+    r = p.s.call("sandbox_list_containers")
+    ok([x["container_id"] for x in r["containers"]] == [p.box],
+       "and nothing is left of them", r)
+
+
 def lfs(p):
     p.gh.repo("acme/lfs", private=True, files={
         ".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n",
@@ -633,7 +669,8 @@ def planted(p):
            "and in a process of the sandbox", c.found)
 
 
-PARTS = [clones, versions, initialize, unlisted, submodules, lfs, renamed,
+PARTS = [clones, versions, initialize, unlisted, submodules, partial,
+         throwaway, lfs, renamed,
          views, echoes, writes, limits, lives, pushes, enterprise, status,
          command, static, killed, recorded, lockdown, scan, planted]
 

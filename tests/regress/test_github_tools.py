@@ -625,6 +625,60 @@ os.execv(%r, ["git", "-c", "protocol.file.allow=always", "-c",
          (m.opened, m.bound))
     shutil.rmtree(dest + "/mods")
 
+    # in others, and a clone that is fetched into
+    kin = local("-C", top + "/w-lib", "rev-parse", "HEAD")
+
+    def nest(name, url, inner):
+        return host(name, {name + ".txt": name, ".gitmodules":
+                           f'[submodule "s"]\n\tpath = sub\n\turl = {url}\n'},
+                    ("update-index", "--add", "--cacheinfo",
+                     f"160000,{inner},sub"))
+
+    for n, url in ((5, "../lib.git"), (4, "../n5"), (3, "../n4"),
+                   (2, "https://github.com/o/n3.git"),
+                   (1, "https://github.com/o/n2"), (0, "../n1")):
+        kin = nest("n%d" % n, url, kin)
+    N = {**K, "repo": "o/n0", "submodules": True}
+    m.listed = {"o/n%d" % n for n in range(6)} - {"o/n2"}
+    m.opened.clear()
+    r = check("submodules in submodules", m.call("clone_repo", N), status="ok")
+    at = dest + "/n0" + "/sub" * 4
+    t.ok(os.path.exists(at + "/n4.txt") and
+         not os.path.exists(at + "/sub/n5.txt") and
+         [o[2] for o in m.opened] == ["o/n0", "o/n1", "o/n2", "o/n3", "o/n4"],
+         "as deep as four, each with its own grant", (m.opened, r))
+    t.ok(len(r["warnings"]) == 1 and "sub/sub/sub/sub/sub is deeper" in
+         r["warnings"][0], "what is deeper is told", r["warnings"])
+    shutil.rmtree(dest + "/n0")
+    host("away", {".gitmodules": '[submodule "s"]\n\tpath = sub\n'
+                  '\turl = https://github.com/other/n1.git\n'},
+         ("update-index", "--add", "--cacheinfo", f"160000,{one},sub"))
+    m.listed |= {"o/away", "other/n1"}
+    m.opened.clear()
+    check("another account's", m.call("clone_repo", {**N, "repo": "o/away"}),
+          status="ok")
+    t.ok([o[2] for o in m.opened] == ["o/away"], "is read without one",
+         m.opened)
+    shutil.rmtree(dest + "/away")
+    m.listed = {"o/r"}
+    F = {**K, "fetch": True}
+    r = check("fetch where nothing is", m.call("clone_repo", F), True,
+              code="no_clone")
+    r = check("partial, with a grant", m.call("clone_repo", {
+        **K, "filter": "blob:none"}), status="ok")
+    t.ok(any("fetch: true" in w for w in r["warnings"]),
+         "what is not there is told, and how it comes", r["warnings"])
+    local("-C", dest + "/r", "config", "remote.origin.promisor", "true")
+    r = check("fetch", m.call("clone_repo", F), status="ok", head=one,
+              credential="grant", warnings=[])
+    t.ok(m.bound[-1] == (r["run_id"], r["grant"], ""),
+         "excuses no work", m.bound[-1])
+    argv = [c for c in calls() if "fetch" in c[0]][-1][0]
+    t.ok("--refetch" in argv and "--no-filter" in argv and
+         "https://github.com/o/r.git" in argv, "all that is missing", argv)
+    shutil.rmtree(dest + "/r")
+    m.listed = set()
+
     # what takes long
     with open(bindir + "/git", encoding="ascii") as f:
         wrapper = f.read()

@@ -52,7 +52,9 @@ const struct sbx_tool sbx_tools_github[] = {
 		.description =
 		    "Clone a git repository by https to dest_dir/NAME in a "
 		    "sandbox with allow_network. Public ones, and those that "
-		    "the operator listed; no credential enters the sandbox. "
+		    "the operator listed; no credential enters the sandbox: "
+		    "git alone cannot fetch from a private one, fetch: true "
+		    "does. "
 		    "warnings tell of Git LFS and submodules. What takes "
 		    "long returns job_id: give it to a second call.",
 		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER "," REPO_IN ","
@@ -65,7 +67,10 @@ const struct sbx_tool sbx_tools_github[] = {
 		    "maximum": 1000000, "description":
 		    "Commits of history; default all."},
 		    "filter": {"type": "string", "enum": ["blob:none"],
-		    "description": "Files come as needed; public ones only."},
+		    "description": "Files come as needed; of a private one with fetch."},
+		    "fetch": {"type": "boolean", "default": false,
+		    "description":
+		    "Into the clone that is there: what is new, and what filter left out."},
 		    "submodules": {"type": "boolean", "default": false},
 		    "job_id": {"type": "string",
 		    "pattern": "^[0-9a-f]{16}$"}) "," SCHEMA_TIMEOUT,

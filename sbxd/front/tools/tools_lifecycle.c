@@ -61,6 +61,20 @@
 	SCHEMA("image": {"type": "string", "minLength": 1,               \
 	    "maxLength": 255, "description":                             \
 	    "host, a name or a digest; default: by the project's language."})
+/* What deps_install() says. */
+#define INSTALL_OUT                                                      \
+	SCHEMA("status": {"enum": ["ok", "failed", "running"]},          \
+	"run_id": {"type": "string"},                                    \
+	"job_id": {"type": "string"},                                    \
+	"managers": {"type": "array", "items": {"type": "object",        \
+	    "properties": {"manager": {"type": "string"},                \
+	    "status": {"type": "string"}, "detail": {"type": "string"}}, \
+	    "required": ["manager", "status", "detail"],                 \
+	    "additionalProperties": false}},                             \
+	"stderr": {"type": "string"})
+#define KEEP_IN                                                          \
+	SCHEMA("keep_on_error": {"type": "boolean", "default": false,    \
+	    "description": "Keep the sandbox when the clone fails."})
 #define CLONE_IN                                                         \
 	SCHEMA("clone_repo": {"type": "string", "maxLength": 512,        \
 	    "description": "OWNER/NAME to clone; implies a network."},   \
@@ -72,8 +86,6 @@
 	    "description": "Check out this pull request."},              \
 	"clone_dest": {"type": "string", "maxLength": 4000,              \
 	    "pattern": "^/", "default": "/workspace"},                   \
-	"keep_on_error": {"type": "boolean", "default": false,           \
-	    "description": "Keep the sandbox when the clone fails."},    \
 	"deps": {"type": "boolean", "default": true, "description":      \
 	    "Install what the project declares."},                       \
 	"pip_extras": {"type": "string", "maxLength": 200,               \
@@ -106,7 +118,7 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    SCHEMA("name": {"type": "string", "minLength": 1,
 		    "maxLength": 64, "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$",
 		    "description": "To find it again with sandbox_attach."})
-		    "," LABEL_IN "," CLONE_IN, ""),
+		    "," LABEL_IN "," CLONE_IN "," KEEP_IN, ""),
 		.output_schema = SCHEMA_OUT(SCHEMA("ok"),
 		    SCHEMA("container_id": {"type": "string",
 		    "pattern": "^[0-9a-f]{12}$"},
@@ -123,18 +135,8 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "env", "entrypoint"], "additionalProperties": false},
 		    "users": {"enum": ["own", "shared"]},
 		    "deps": {"type": ["object", "null"], "properties":
-		    {"install": {"type": "object", "properties":
-		    {"status": {"enum": ["ok", "failed", "running"]},
-		    "run_id": {"type": "string"},
-		    "job_id": {"type": "string"},
-		    "managers": {"type": "array", "items":
-		    {"type": "object", "properties":
-		    {"manager": {"type": "string"},
-		    "status": {"type": "string"},
-		    "detail": {"type": "string"}},
-		    "required": ["manager", "status", "detail"],
-		    "additionalProperties": false}},
-		    "stderr": {"type": "string"}}, "required": ["status"],
+		    {"install": {"type": "object", "properties": {)
+		    INSTALL_OUT SCHEMA(}, "required": ["status"],
 		    "additionalProperties": false},
 		    "layer": {"type": "string"},
 		    "cached": {"type": "boolean"},
@@ -192,18 +194,29 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		.description =
 		    "Run commands in a fresh sandbox that is gone "
 		    "afterwards. For one-off work; to keep files between "
-		    "calls use sandbox_initialize and sandbox_exec. status "
+		    "calls use sandbox_initialize and sandbox_exec. With "
+		    "clone_repo or pr they run in the clone, with what it "
+		    "declares installed (all of it within 45 s). status "
 		    "is ok, failed (exit_code), timeout, or running: after "
 		    "45 s it returns with job_id and goes on; poll "
 		    "sandbox_exec_check. All output stays readable with "
 		    "read_output(run_id).",
 		.input_schema = SCHEMA_IN(SCHEMA_COMMANDS "," IMAGE_IN ","
 		    NETWORK_IN "," SCHEMA_TIMEOUT "," SCHEMA_STDIN ","
-		    SCHEMA_PLACE "," SCHEMA_VIEW_IN "," LABEL_IN,
+		    SCHEMA_PLACE "," SCHEMA_VIEW_IN "," LABEL_IN ","
+		    CLONE_IN,
 		    SCHEMA("commands")),
 		.output_schema = SCHEMA_OUT(SCHEMA_RUN_STATES, SCHEMA_RUN_OUT
 		    "," SCHEMA("image": {"type": "string"},
-		    "image_reason": {"type": ["string", "null"]}),
+		    "image_reason": {"type": ["string", "null"]},
+		    "clone": {"type": "object", "properties": {
+		    "status": {"const": "ok"},) SCHEMA_CLONE_OUT
+		    SCHEMA(}, "additionalProperties": false},
+		    "warnings": {"type": "array",
+		    "items": {"type": "string"}},
+		    "deps": {"type": "object", "properties": {)
+		    INSTALL_OUT SCHEMA(}, "required": ["status"],
+		    "additionalProperties": false}),
 		    SCHEMA_RUN_REQUIRED),
 		.hints = 0,
 		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |
