@@ -55,17 +55,6 @@ struct args_schema {
 	struct args_prop props[MAX_PROPS];
 };
 
-/* Arguments of the reference that are not in the schemas; a client that sends
- * one learns why, unless it asks for nothing (null). */
-#define CLONES "only sandbox_initialize clones"
-static const struct {
-	const char *name, *why;
-} later[] = {
-	{ "branch", CLONES }, { "clone_dest", CLONES },
-	{ "clone_repo", CLONES }, { "pip_args", CLONES },
-	{ "pip_extras", CLONES }, { "pr", CLONES }, { "repo", CLONES },
-};
-
 /* --- compiling ------------------------------------------------------------ */
 
 static const struct {
@@ -360,27 +349,6 @@ bad_unknown(const struct args_schema *s, const char *name, struct result *res)
 	    s->name, valid.data));
 }
 
-/* An argument that is in no schema. */
-static int
-check_unknown(const struct args_schema *s, const char *name,
-    struct json_object *v, struct result *res)
-{
-	size_t i;
-
-	/* "image": a tool that makes sandboxes */
-	for (i = 0; prop_find(s, "image") != NULL && i < SBX_NELEM(later);
-	    i++) {
-		if (strcmp(name, later[i].name) != 0)
-			continue;
-		if (v == NULL)
-			return (0);
-		return (bad(res, "unavailable_argument",
-		    "\"%s\" cannot be given: %s. Leave it out.", name,
-		    later[i].why));
-	}
-	return (bad_unknown(s, name, res));
-}
-
 /* --- checking ------------------------------------------------------------- */
 
 /* The mend depends on what came: a quoted number, a bare string for a list. */
@@ -628,7 +596,7 @@ check_all(struct args *a, struct result *res)
 	json_object_object_foreach(a->obj, key, val) {
 		if (prop_find(s, key) != NULL)
 			continue;
-		error = check_unknown(s, key, val, res);
+		error = bad_unknown(s, key, res);
 		if (error != 0)
 			return (error);
 	}

@@ -483,10 +483,12 @@ bad("takes none", "sandbox_list_containers", {"x": 1}, "unknown_argument",
     "takes none")
 bad("hostile name", "sandbox_exec", {**C, "\x1b[31m\n" * 400: 1},
     "unknown_argument", "\\x1b")
-for name in ("clone_repo", "pr", "branch", "pip_args", "repo"):
-    bad("elsewhere: " + name, "run_container_and_exec",
-        {"commands": ["x"], name: "x"}, "unavailable_argument", name,
-        "sandbox_initialize")
+for args, word in (({"branch": "x"}, "clone_repo"), ({"repo": "a/b"}, "pr"),
+                   ({"pr": 1}, "repo"), ({"clone_repo": "x"}, "OWNER/NAME"),
+                   ({"clone_repo": "a/b", "repo": "a/b", "pr": 1,
+                     "branch": "x"}, "branch")):
+    bad("a clone of nothing", "run_container_and_exec",
+        {"commands": ["x"], **args}, "bad_argument", word)
 bad("missing", "sandbox_exec", {"commands": ["x"]}, "missing_argument",
     "container_id")
 bad("a prefix of an id", "sandbox_exec", {"container_id": "ab12",
