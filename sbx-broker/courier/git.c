@@ -24,6 +24,9 @@
 #define OUT_MAX (256u << 10)
 #define OUT_MARK (128u << 10)	/* beyond it the host is not read */
 #define PIECE_MAX (64u << 10)	/* of what libcurl hands over at once */
+/* Who sends or takes less is not waited for longer than for who does nothing. */
+#define SLOW_BYTES 1024u	/* a second */
+#define SLOW_NS (HTTPS_IDLE_S * UINT64_C(1000000000))
 #define LINGER_MS 2000
 #define LINGER_BYTES (64u << 20)
 
@@ -59,11 +62,37 @@ struct exchange {
 
 	struct https https;
 	bool in_paused, out_paused;
+	uint64_t slow_ns;		/* waited for the sandbox, less what it
+					 * moved since */
 };
 
 static struct exchange exchange;
 
 /* --- the stream -------------------------------------------------------------------- */
+
+static void
+moved(struct exchange *x, size_t n)
+{
+	const uint64_t ns = n * (UINT64_C(1000000000) / SLOW_BYTES);
+
+	https_moved(&x->https);
+	x->slow_ns -= ns < x->slow_ns ? ns : x->slow_ns;
+}
+
+/* As https_step().  waits: for nobody but the sandbox. */
+static bool
+stream_step(struct exchange *x, struct pollfd *p, bool waits)
+{
+	const uint64_t from = sbx_mono_ns();
+
+	if (!https_step(&x->https, p, 1))
+		return (false);
+	if (waits)
+		x->slow_ns += sbx_mono_ns() - from;
+	return (x->slow_ns <= SLOW_NS || courier_fail(x->c, "timeout",
+	    "the sandbox sends or takes less than %u bytes a second",
+	    SLOW_BYTES));
+}
 
 static void
 read_stream(struct exchange *x)
@@ -78,7 +107,7 @@ read_stream(struct exchange *x)
 	    MSG_DONTWAIT);
 	if (n > 0) {
 		x->in_len += (size_t)n;
-		https_moved(&x->https);
+		moved(x, (size_t)n);
 	} else if (n == 0 || (errno != EAGAIN && errno != EINTR))
 		x->in_over = true;
 }
@@ -93,7 +122,7 @@ write_stream(struct exchange *x)
 		    MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n > 0) {
 			x->out_at += (size_t)n;
-			https_moved(&x->https);
+			moved(x, (size_t)n);
 		} else if (errno == EAGAIN)
 			return;
 		else if (errno != EINTR)
@@ -390,7 +419,7 @@ wait_for_more(struct exchange *x)
 	if (x->in_over)
 		return (courier_fail(x->c, "bad_request", "the request ended "
 		    "before its end"));
-	if (!https_step(&x->https, &p, 1))
+	if (!stream_step(x, &p, true))
 		return (false);
 	if (p.revents != 0)
 		read_stream(x);
@@ -531,7 +560,8 @@ relay_step(struct exchange *x)
 		p.events |= POLLIN;
 	if (out_waits(x) > 0)
 		p.events |= POLLOUT;
-	if (!https_step(&x->https, &p, 1))
+	if (!stream_step(x, &p, (x->in_paused && !x->in_over) ||
+	    x->out_paused))
 		return (false);
 	if (p.revents & (POLLIN | POLLHUP) && x->in_paused)
 		read_stream(x);
@@ -605,7 +635,7 @@ flush(struct exchange *x)
 
 	write_stream(x);
 	while (out_waits(x) > 0 && !x->out_bad) {
-		if (!https_step(&x->https, &p, 1))
+		if (!stream_step(x, &p, true))
 			return;
 		write_stream(x);
 	}
@@ -673,6 +703,7 @@ courier_git(struct courier *c, struct sbx_in *in)
 		answer_refusal(x);
 	x->https.over = true;
 	flush(x);
+	https_last();
 	linger(x);
 	https_close(&x->https);
 	sbx_close(&sock);

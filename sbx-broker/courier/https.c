@@ -340,22 +340,31 @@ deadline(const struct https *h)
  * waits for ever then: SIGALRM ends this process, as its default is.
  */
 static void
+set_alarm(uint64_t ms)
+{
+	const struct itimerval t = { .it_value = { (time_t)(ms / 1000),
+	    (suseconds_t)(ms % 1000 * 1000) } };
+
+	if (setitimer(ITIMER_REAL, &t, NULL) < 0)
+		sbx_fatal("setitimer: %s", strerror(errno));
+}
+
+static void
 watch(struct https *h)
 {
 	const uint64_t now = sbx_mono_ns(), until = deadline(h);
-	uint64_t us = WATCH_MS * 1000;
-	struct itimerval t = { .it_interval = { 0 } };
 
 	if (h->watched_ns != 0 && now - h->watched_ns <
 	    WATCH_EVERY_MS * UINT64_C(1000000))
 		return;
 	h->watched_ns = now;
-	if (until > now)
-		us += (until - now) / 1000;
-	t.it_value.tv_sec = (time_t)(us / 1000000);
-	t.it_value.tv_usec = (suseconds_t)(us % 1000000);
-	if (setitimer(ITIMER_REAL, &t, NULL) < 0)
-		sbx_fatal("setitimer: %s", strerror(errno));
+	set_alarm(WATCH_MS + (until > now ? (until - now) / 1000000 : 0));
+}
+
+void
+https_last(void)
+{
+	set_alarm(HTTPS_LAST_MS);
 }
 
 bool

@@ -20,6 +20,7 @@
 #define HTTPS_IDLE_S 120u
 #endif
 #define HTTPS_WHOLE_S 3600u
+#define HTTPS_LAST_MS 5000u	/* from the last deadline to the last word */
 #define HTTPS_TEXT_S 25u	/* one that a call waits for, or a mint */
 
 /* libcurl and the roots in PEM.  Before the cage, once.  0 or err is set. */
@@ -51,6 +52,8 @@ bool https_begin(struct https *h);
  * c->end says which.
  */
 bool https_step(struct https *h, struct pollfd *extra, size_t n);
+/* What is left to be done has HTTPS_LAST_MS. */
+void https_last(void);
 /* A byte moved somewhere. */
 void https_moved(struct https *h);
 /* Of result: the code word and the reason into c->end. */

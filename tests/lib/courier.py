@@ -59,9 +59,9 @@ class Answer:
 
 
 class Courier:
-    def __init__(self, roots, args=(), start=True):
+    def __init__(self, roots, args=(), start=True, program=PROGRAM):
         mine, theirs = ipc.pair()
-        self.proc = ipc.spawn(PROGRAM, theirs, args,
+        self.proc = ipc.spawn(program, theirs, args,
                               stderr=subprocess.PIPE)
         self.chan, self.stream = ipc.Chan(mine), None
         if start:

@@ -4,6 +4,7 @@ git-http-backend and REST behind the fake GitHub, and hosts that misbehave."""
 import base64
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -615,6 +616,45 @@ def test_idle():
         c.chan.close()
         ok(c.wait(5) == 3, "the broker goes away: the courier ends")
         ok(not c.answer().whole, "and the stream with it")
+
+
+def test_trickle():
+    """a sandbox that moves a byte now and then holds no courier"""
+    up = host(lambda r: (200, RESULT, b"x" * (8 << 20)))
+
+    def end(c, began, what):
+        o = c.over(10)
+        took = time.monotonic() - began
+        ok(o["code"] == "timeout" and "bytes a second" in o["reason"] and
+           1.5 < took < 6, what, (o, took))
+    hasty = courier.BUILD + "/courier_hasty"
+    for what, lines, byte in (
+            ("a head in bytes", (), b"GET /o/r.git/info/refs?service=gi"),
+            ("a body in bytes", (POST, HOST, TYPE, "Content-Length: 9999"),
+             b"x" * 40)):
+        with courier.Courier(ca.pem, program=hasty) as c:
+            c.git(up.port, token=TOKEN)
+            if lines:
+                c.send(*lines)
+            began = time.monotonic()
+            for k in range(len(byte)):
+                try:
+                    c.stream.send(byte[k:k + 1])
+                except OSError:
+                    break
+                if select.select([c.chan], [], [], 0.25)[0]:
+                    break
+            end(c, began, what)
+    up.answer = lambda r: (200, ADVERTISED, b"x" * (8 << 20))
+    with courier.Courier(ca.pem, program=hasty) as c:
+        began = time.monotonic()
+        c.git(up.port, token=TOKEN)
+        c.send(REFS, HOST)
+        o = c.over(12)
+        took = time.monotonic() - began
+        ok(o["code"] == "timeout" and took < 8, "nor one that takes nothing; its courier says so",
+           (o, took))
+    up.close()
 
 
 def test_blocking():
