@@ -44,7 +44,8 @@ struct mint;
 #define BROKER_REVOKING 6u	/* and are being */
 #define BROKER_COURIERS 32u	/* alive, and the operator's command */
 #define BROKER_KEEP_IDLE 2u	/* couriers kept ready, once there is use for them */
-#define BROKER_RESERVE 4u	/* couriers that exchanges leave to mints */
+#define BROKER_RESERVE 4u	/* couriers that exchanges leave to mints, */
+#define BROKER_RESERVE_REST 4u	/* and those of git to REST */
 #define BROKER_LOCKERS 8u	/* lock messages that wait for one answer */
 
 #define BROKER_REASON 256	/* of the field in messages, with NUL */
@@ -239,6 +240,7 @@ struct grant {
 	char host[254], repo[141], ref[256], old_id[65], new_id[65];
 	bool force;
 	uint32_t uses;		/* left */
+	uint32_t reads;		/* PUSH: left, of those that change nothing */
 	unsigned running;	/* exchanges under way */
 	uint64_t by_ns;		/* monotonic */
 	struct event *timer;	/* owned; of its end */
@@ -247,10 +249,12 @@ struct grant {
 int grant_open(struct broker *k, uint32_t id, const struct sbx_broker_grant *q);
 void grant_revoke(struct broker *k, const char *id);
 struct grant *grant_find(struct broker *k, const char *id);
-/* May one more exchange of it begin?  It is counted then. */
+/* NULL, or why none will begin any more. */
+const char *grant_spent(const struct grant *g);
+/* May one more exchange of it begin now?  It is counted then. */
 bool grant_takes(struct grant *g);
-/* One is over, and it may have changed something. */
-void grant_over(struct grant *g, bool used);
+/* One is over.  ran: a courier had it; used: it may have changed something. */
+void grant_over(struct grant *g, bool ran, bool used);
 void grant_reap(struct grant *g);	/* frees it if its time is over */
 void grant_free_all(struct broker *k);
 

@@ -93,6 +93,7 @@ fill(struct grant *g, const struct sbx_broker_grant *q)
 {
 	g->op = (enum sbx_grant_op)q->op;
 	g->uses = q->uses;
+	g->reads = SBX_GRANT_READS;
 	g->by_ns = sbx_mono_ns() + (uint64_t)q->lifetime_ms * 1000000;
 	g->force = q->force != 0;
 	if (sbx_strlcpy(g->id, q->grant, sizeof(g->id)) < 0 ||
@@ -178,10 +179,21 @@ grant_revoke(struct broker *k, const char *id)
 	job_end_grant(k, name, "not_granted", "the grant was revoked");
 }
 
+const char *
+grant_spent(const struct grant *g)
+{
+	if (g->uses == 0)
+		return ("the grant is used up");
+	if (g->op == SBX_GRANT_PUSH && g->reads == 0)
+		return ("the grant was read with too often; ask for a new one");
+	return (NULL);
+}
+
 /*
  * A push has one exchange under way at a time: whether it changed anything is
  * known when it is over, and until then no other can have the same use.  Asking
- * for the refs is no use of it.  A read uses one for each exchange.
+ * for the refs is no use of it, but is counted: a push needs it once or twice,
+ * and nobody is granted to read.  A read uses one for each exchange.
  */
 bool
 grant_takes(struct grant *g)
@@ -197,11 +209,15 @@ grant_takes(struct grant *g)
 }
 
 void
-grant_over(struct grant *g, bool used)
+grant_over(struct grant *g, bool ran, bool used)
 {
 	g->running--;
-	if (g->op == SBX_GRANT_PUSH && used && g->uses > 0)
+	if (g->op != SBX_GRANT_PUSH)
+		return;
+	if (used && g->uses > 0)
 		g->uses--;
+	else if (ran && !used && g->reads > 0)
+		g->reads--;
 }
 
 void

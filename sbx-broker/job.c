@@ -272,23 +272,23 @@ tell_rest(struct job *j, const struct outcome *out)
 
 /* Its grant has one fewer under way: others have their turn. */
 static void
-leave_grant(struct broker *k, const char *id, bool used)
+leave_grant(struct broker *k, const char *id, bool ran, bool used)
 {
 	struct grant *g = grant_find(k, id);
+	const char *why;
 	struct job *j;
 
 	if (g == NULL)
 		return;
-	grant_over(g, used);
+	grant_over(g, ran, used);
 	for (;;) {
 		TAILQ_FOREACH(j, &k->jobs, link)
 			if (j->state == JOB_TURN && strcmp(j->grant, id) == 0)
 				break;
 		if (j == NULL)
 			break;
-		if (g->uses == 0)
-			job_fail(j, SBX_E_POLICY, "not_granted",
-			    "the grant is used up");
+		if ((why = grant_spent(g)) != NULL)
+			job_fail(j, SBX_E_POLICY, "not_granted", "%s", why);
 		else if (!grant_takes(g))
 			break;
 		else {
@@ -333,13 +333,13 @@ job_end(struct job *j, const struct outcome *out)
 	struct broker *k = j->k;
 	const bool counted = j->counted;
 	char grant[sizeof(j->grant)];
+	const bool ran = j->state == JOB_RUNNING;
 	bool used;
 
 	if (out == NULL)
 		out = &well;
 	/* A courier that began and says nothing may have sent all of it. */
-	used = j->state == JOB_RUNNING &&
-	    (out->told ? out->out_bytes > PROBE_BYTES : j->begun);
+	used = ran && (out->told ? out->out_bytes > PROBE_BYTES : j->begun);
 	memcpy(grant, j->grant, sizeof(grant));
 	if (j->child != NULL)
 		child_end(j->child);
@@ -351,7 +351,7 @@ job_end(struct job *j, const struct outcome *out)
 	tell(j, out);
 	job_free(j);
 	if (counted)
-		leave_grant(k, grant, used);
+		leave_grant(k, grant, ran, used);
 }
 
 void
@@ -461,6 +461,7 @@ job_on_exchange(struct broker *k, struct sbx_in *in)
 	const char *id = in->m.broker_exchange.grant;
 	struct job *j = job_of(k, in, JOB_GIT);
 	struct grant *g = grant_find(k, id);
+	const char *why;
 
 	(void)sbx_strlcpy(j->grant, id, sizeof(j->grant)); /* it fits */
 	if (is_refused(j))
@@ -477,9 +478,8 @@ job_on_exchange(struct broker *k, struct sbx_in *in)
 	j->permissions = g->op == SBX_GRANT_PUSH ? SBX_PERM_PUSH :
 	    SBX_PERM_FETCH;
 	j->credential = true;
-	if (g->uses == 0)
-		job_fail(j, SBX_E_POLICY, "not_granted",
-		    "the grant is used up");
+	if ((why = grant_spent(g)) != NULL)
+		job_fail(j, SBX_E_POLICY, "not_granted", "%s", why);
 	else if (grant_takes(g)) {
 		j->counted = true;
 		job_start(j);

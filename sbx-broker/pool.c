@@ -252,19 +252,23 @@ is_exchange(const struct job *j)
 	return (j->kind == JOB_GIT || j->kind == JOB_REST);
 }
 
-/* The oldest that may have one now: exchanges, which may last an hour, leave
- * some couriers to those who mint and revoke. */
+/* The oldest that may have one now: exchanges leave some couriers to those who
+ * mint and revoke, and of these git, which may last an hour, some to REST. */
 static struct job *
 find_waiting(struct broker *k)
 {
-	unsigned exchanges = 0;
+	const unsigned most = BROKER_COURIERS - BROKER_RESERVE;
+	unsigned git = 0, exchanges = 0;
 	struct job *j;
 
-	TAILQ_FOREACH(j, &k->jobs, link)
+	TAILQ_FOREACH(j, &k->jobs, link) {
+		git += j->kind == JOB_GIT && j->state == JOB_RUNNING;
 		exchanges += is_exchange(j) && j->state == JOB_RUNNING;
+	}
 	TAILQ_FOREACH(j, &k->jobs, link)
 		if (j->state == JOB_COURIER && (!is_exchange(j) ||
-		    exchanges < BROKER_COURIERS - BROKER_RESERVE))
+		    (exchanges < most && (j->kind != JOB_GIT ||
+		    git < most - BROKER_RESERVE_REST))))
 			return (j);
 	return (NULL);
 }

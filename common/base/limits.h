@@ -106,8 +106,11 @@
 #define SBX_MAX_GRANTS_PRINCIPAL 32 /* and one principal's */
 #define SBX_MAX_COURIERS 40	/* alive at once, with runs of the operator's
 				 * command */
-#define SBX_MAX_EXCHANGES 32	/* under way with a credential, all grants */
-#define SBX_MAX_EXCHANGES_GRANT 8
+#define SBX_MAX_EXCHANGES 24	/* under way with a credential, all grants: as
+				 * many couriers as the broker has for them, */
+#define SBX_MAX_EXCHANGES_PRINCIPAL 12 /* one principal's, */
+#define SBX_MAX_EXCHANGES_GRANT 8 /* and one grant's */
+#define SBX_GRANT_READS 8u	/* exchanges of a push grant that change nothing */
 #define SBX_MAX_BROKER_DIALS 8
 #define SBX_MAX_SOURCES 64	/* of credentials */
 #define SBX_SOURCES_BYTES 16384u

@@ -30,6 +30,17 @@ count(const struct monitor *m, const char *grant)
 	return (n);
 }
 
+/* It may go while they are under way: they are nobody's then. */
+static unsigned
+count_own(const struct monitor *m, const struct principal *who)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < SBX_NELEM(m->exchanges); i++)
+		n += m->exchanges[i].id != 0 && m->exchanges[i].who == who;
+	return (n);
+}
+
 bool
 exchange_any(const struct monitor *m, const char *grant)
 {
@@ -98,6 +109,8 @@ barred(struct monitor *m, const struct grant *g, const char **ret_code)
 		return ("the broker is not there");
 	if (slot(m, 0) == NULL || count(m, g->id) >= SBX_MAX_EXCHANGES_GRANT)
 		return ("too many exchanges with a credential are under way");
+	if (count_own(m, g->who) >= SBX_MAX_EXCHANGES_PRINCIPAL)
+		return ("too many exchanges of this client are under way");
 	return (NULL);
 }
 

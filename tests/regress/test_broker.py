@@ -591,6 +591,24 @@ def test_push():
              "one that dies after it may have pushed", m)
 
 
+def test_push_reads():
+    with Broker(TOKEN) as b:
+        b.grant(1, op=PUSH, ref="refs/heads/x", old_id=OID % 1,
+                new_id=OID % 2, uses=1)
+        for _ in range(8):
+            serve(b, b.exchange(), status=200, in_bytes=500)
+        m = b.done(b.exchange())
+        t.ok(m["code"] == "not_granted" and "too often" in m["reason"],
+             "a push grant is no grant to read", m)
+        b.grant(2, op=PUSH, ref="refs/heads/x", old_id=OID % 1,
+                new_id=OID % 2, uses=1)
+        for _ in range(7):
+            serve(b, b.exchange(2), status=200, in_bytes=500)
+        serve(b, b.exchange(2), status=200, out_bytes=500)
+        m = b.done(b.exchange(2))
+        t.ok("used up" in m["reason"], "with seven reads it pushes", m)
+
+
 # --- minting -----------------------------------------------------------------------
 
 
@@ -1035,9 +1053,33 @@ def test_limits():
                 break
             m.close()
             work.append(c)
-        t.ok(len(work) == 28, "exchanges leave some to mints", len(work))
+        t.ok(len(work) == 24, "git leaves some couriers to others", len(work))
         t.ok(len(set(ids)) == 120 and b.ask("PING", want="PONG")["healthy"],
              "it is well")
+
+
+def test_shares():
+    with Broker(TOKEN) as b:
+        def work(kind, most):
+            got = []
+            while len(got) < most:
+                try:
+                    c, m = b.job(kind, 1.0)
+                except ipc.Timeout:
+                    break
+                m.close()
+                got.append(c)
+            return got
+        for n in range(1, 9):
+            b.grant(n, uses=1000)
+        for n in range(32):
+            b.exchange(n % 8 + 1)
+        git = work("COURIER_GIT", 32)
+        for _ in range(5):
+            b.rest(credential=0)
+        rest = work("COURIER_REST", 5)
+        t.ok((len(git), len(rest)) == (24, 4), "git leaves some couriers to "
+             "REST, and both to mints", (len(git), len(rest)))
 
 
 def test_violations():

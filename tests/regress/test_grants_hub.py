@@ -391,6 +391,16 @@ def test_exchange():
         got = [exchange(h, g, n).name for n in range(20, 29)]
         ok(got == ["BROKER_EXCHANGE"] * 8 + ["PROXY_NO_EXCHANGE"],
            "so many at once of one grant", got)
+        more = [reads(h, w, box)["grant"] for _ in range(2)]
+        got = [exchange(h, more[0], n).name for n in range(30, 35)]
+        ok(got == ["BROKER_EXCHANGE"] * 4 + ["PROXY_NO_EXCHANGE"] and
+           "of this client" in h.named("PROXY_NO_EXCHANGE")[-1]["reason"],
+           "and twelve of one client", got)
+        other = client(h, 1002)
+        box2, w2 = box_of(h, other), h.begin(other, "clone_repo")
+        got = [exchange(h, reads(h, w2, box2)["grant"], n).name
+               for n in range(40, 43)]
+        ok(got == ["BROKER_EXCHANGE"] * 3, "another has its own", got)
         h.kill("broker")
         h.settle(0.4)
         ok({m.id for m in h.named("PROXY_NO_EXCHANGE")} >= set(range(20, 28)),
