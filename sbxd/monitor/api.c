@@ -78,12 +78,25 @@ fail(struct monitor *m, struct api *a, const char *code, const char *next,
 	forget(a);
 }
 
+/* What is not shown to nobody in particular may be shown with a credential,
+ * which the list promises and nothing gives. */
+static const char *
+code_of(const struct worker *w, const struct api *a, const char *code)
+{
+	struct monitor *m = w->m;
+
+	return (!a->credential && strcmp(code, "not_found") == 0 &&
+	    !w->who->anybody && repos_may_read(m, a->host, a->repo) &&
+	    !repos_source(m, a->host) ? "no_source" : code);
+}
+
 static void
 answer(struct worker *w, const struct api *a,
     const struct sbx_broker_rested *q)
 {
 	(void)sbx_send_api_done(w->peer, w->ask.id, &(struct sbx_api_done){
-	    .error = q->error, .begun = q->begun, .status = q->status, .code = q->code,
+	    .error = q->error, .begun = q->begun, .status = q->status,
+	    .code = code_of(w, a, q->code),
 	    .reason = q->reason, .next_page = q->next_page,
 	    .retry_s = q->retry_s, .credential = a->credential }, NULL);
 	ask_done(w);

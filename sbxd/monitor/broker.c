@@ -13,6 +13,8 @@
 
 #define DIAL_NS (25 * S_NS)	/* the proxy gives up after 20 s */
 #define API_PORT 443
+#define STATE_BYTES 15360u	/* CTL_BROKER_STATE.lines, */
+#define STATE_LINES 128u	/* and how many */
 
 int
 broker_start(struct component *c)
@@ -280,15 +282,45 @@ broker_status_ask(struct ctl *c)
 	    &(struct sbx_broker_status){ 0 }, NULL);
 }
 
+/* The last of a long list may be missing: better than no answer. */
+static void
+add_lines(struct sbx_strs *ret, struct sbx_buf *b, const char *keyword,
+    const struct sbx_strs *from)
+{
+	const char *v = NULL;
+	char line[SBX_CONF_LINE_MAX + 32];
+
+	while (ret->count < STATE_LINES &&
+	    (v = sbx_strs_next(from, v)) != NULL) {
+		(void)snprintf(line, sizeof(line), "%s%s%s", keyword,
+		    *keyword != '\0' ? " " : "", v);
+		if (sbx_strs_add(ret, b, line) != 0)
+			return;
+	}
+}
+
+/* The broker's own lines, and what it is not told: the lists. */
 void
 broker_state(struct monitor *m, uint32_t id, const struct sbx_broker_state *q)
 {
+	const struct sbx_conf_list *w = &m->conf.allowed_repo;
+	const struct sbx_conf_list *r = &m->conf.allow_read;
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
+	struct sbx_ctl_broker_state s = { .lines = { 0 } };
 	struct ctl *c = ctl_of_back(m, id);
 
 	if (c == NULL)
 		return;
-	(void)sbx_send_ctl_broker_state(c->peer, c->id,
-	    &(struct sbx_ctl_broker_state){ .lines = q->lines }, NULL);
+	sbx_buf_init(&b, STATE_BYTES);
+	add_lines(&s.lines, &b, "", &q->lines);
+	add_lines(&s.lines, &b, "allowed_repo", &(const struct sbx_strs){
+	    w->data, w->count, w->len });
+	add_lines(&s.lines, &b, "allow_read", &(const struct sbx_strs){
+	    r->data, r->count, r->len });
+	if (w->count + r->count == 0)
+		(void)sbx_strs_add(&s.lines, &b, "repositories: none is listed "
+		    "(allowed_repo, allow_read)");
+	(void)sbx_send_ctl_broker_state(c->peer, c->id, &s, NULL);
 	ctl_over(c);
 }
 

@@ -142,8 +142,9 @@ egress_reload(struct monitor *m)
 	char entries[24], repos[24];
 	int r;
 
-	if ((r = options_reread(m, c, &err)) == 0)
-		r = egress_check(c, &err);
+	if ((r = options_reread(m, c, &err)) == 0 &&
+	    (r = egress_check(c, &err)) != 0)
+		options_place(m, &err);
 	if (r != 0)
 		log_err("SIGHUP: %s; the settings stay as they were", err.msg);
 	else {

@@ -419,7 +419,8 @@ no_source(struct monitor *m, struct grant *g)
 
 	if (g->op == SBX_GRANT_FETCH && w != NULL) {
 		w->ask.grant[0] = '\0';
-		repo_anonymous(w, "there is no credential for that host");
+		repo_anonymous(w, "no_source", "there is no credential for "
+		    "that host");
 		end(m, g, 1, "no source is there");
 	} else if (needs_credential(g))
 		end_for(m, g, 1, "no_source", "See `sbx broker status`.",
@@ -471,8 +472,8 @@ opened(struct monitor *m, struct grant *g)
 		ctl_over(c);
 	} else if (w != NULL) {
 		(void)sbx_send_repo_opened(w->peer, w->ask.id,
-		    &(struct sbx_repo_opened){ .grant = g->id, .why = "" },
-		    NULL);
+		    &(struct sbx_repo_opened){ .grant = g->id, .code = "",
+		    .why = "" }, NULL);
 		ask_done(w);
 	} else {
 		revoke(m, g);

@@ -4,7 +4,7 @@ sbxd_SOURCES = \
 	sbxd/monitor/ctl.c sbxd/monitor/from_cli.c sbxd/monitor/shell.c \
 	sbxd/monitor/deps.c sbxd/monitor/fork.c sbxd/monitor/snapshot.c \
 	sbxd/monitor/api.c sbxd/monitor/broker.c sbxd/monitor/exchange.c \
-	sbxd/monitor/lockdown.c sbxd/monitor/repo.c sbxd/monitor/repos.c \
+	sbxd/monitor/lockdown.c sbxd/monitor/repo.c sbxd/monitor/repos.c sbxd/monitor/repos.h \
 	sbxd/monitor/from_broker.c sbxd/monitor/from_copyin.c \
 	sbxd/monitor/from_engine.c sbxd/monitor/from_front.c \
 	sbxd/monitor/from_journald.c sbxd/monitor/from_proxy.c \

@@ -15,7 +15,9 @@
 #include "common/base/log.h"
 #include "common/base/paths.h"
 #include "common/proto/peer.h"
+#include "sbxd/monitor/repos.h"
 
+#include <string.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 
@@ -866,29 +868,32 @@ void grant_relisted(struct monitor *m);	/* the lists of repositories changed */
 void grant_tick(struct monitor *m, uint64_t now_ns);
 
 /* --- repos.c: repositories and sources, as sbx.conf has them ---------------- */
-#define SBX_GITHUB "github.com"
-#define SBX_GITHUB_API "api.github.com"
-struct policy;
-/* Are they well-formed, and is there a way to their hosts?  0, SBX_E_SYNTAX,
- * SBX_E_POLICY, SBX_E_LIMIT; err set. */
-int repos_check(const struct sbx_conf *c, const struct policy *p,
-    struct sbx_err *err);
-/* A canonical host and "owner/name" in lower case. */
-bool repos_is_one(const char *host, const char *repo);
-const char *repos_api_host(const char *host);
-/* With a credential. */
-bool repos_may_read(const struct monitor *m, const char *host,
-    const char *repo);
-bool repos_may_write(const struct monitor *m, const char *host,
-    const char *repo);
-/* Is a source configured for that host?  NULL: for any. */
-bool repos_source(const struct monitor *m, const char *host);
-bool repos_is_api(const struct monitor *m, const char *host);
-/* BROKER_START.sources, whose bytes are b's.  dir: what %d is, NULL: it stays.
- * 0, SBX_E_LIMIT. */
-int repos_sources(const struct sbx_conf *c, const char *dir,
-    struct sbx_strs *ret, struct sbx_buf *b);
-bool repos_same_sources(const struct sbx_conf *a, const struct sbx_conf *b);
+static inline bool
+repos_may_read(const struct monitor *m, const char *host, const char *repo)
+{
+	return (repos_reads(&m->conf, host, repo));
+}
+
+static inline bool
+repos_may_write(const struct monitor *m, const char *host, const char *repo)
+{
+	return (repos_writes(&m->conf, host, repo));
+}
+
+static inline bool
+repos_source(const struct monitor *m, const char *host)
+{
+	return (repos_sourced(&m->conf, host));
+}
+
+/* Is it the API of a host that there is a source for? */
+static inline bool
+repos_is_api(const struct monitor *m, const char *host)
+{
+	if (strcmp(host, SBX_GITHUB_API) == 0)
+		return (repos_source(m, SBX_GITHUB));
+	return (strcmp(host, SBX_GITHUB) != 0 && repos_source(m, host));
+}
 
 /* --- broker.c ----------------------------------------------------------------- */
 int broker_start(struct component *c);		/* BROKER_START */
@@ -924,7 +929,7 @@ void exchange_proxy_lost(struct monitor *m);
 void repo_open(struct monitor *m, struct worker *w,
     const struct sbx_repo_open *q);
 /* REPO_OPENED without a grant. */
-void repo_anonymous(struct worker *w, const char *why);
+void repo_anonymous(struct worker *w, const char *code, const char *why);
 /* A run that clones: what it has ends with it. */
 void repo_run(struct monitor *m, struct worker *w,
     const struct sbx_repo_run *q);
@@ -1179,6 +1184,8 @@ void setup_cgroups_undo(struct monitor *m);
  * while the suite runs.  0, and what sbx_conf_parse() returns. */
 int options_reread(struct monitor *m, struct sbx_conf *c,
     struct sbx_err *err);
+/* Put file and line before what egress_check() said, where they are found. */
+void options_place(struct monitor *m, struct sbx_err *err);
 int setup_starter(struct monitor *m, int *ret_channel, struct sbx_err *err);
 
 #endif

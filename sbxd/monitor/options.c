@@ -124,16 +124,16 @@ take_options(struct monitor *m, int argc, char **argv, struct flags *f,
 	return (optind < argc ? usage(stderr) : -1);
 }
 
-/* dir -1, or no such file: nothing. */
+/* dir -1, or no such file: nothing.  text: SBX_CONF_FILE_MAX + 1 bytes. */
 static int
-read_file(struct monitor *m, struct sbx_conf *c, struct sbx_err *err)
+read_text(struct monitor *m, char *text, size_t *ret_n, struct sbx_err *err)
 {
-	char SBX_CLEANUP(free) *text = NULL;
 	int SBX_CLEANUP(fd) fd = -1;
 	struct stat st;
 	size_t n = 0;
 	ssize_t got;
 
+	*ret_n = 0;
 	if (m->dir_conf == -1)
 		return (0);
 	fd = openat(m->dir_conf, m->conf_name, O_RDONLY | O_CLOEXEC |
@@ -146,12 +146,127 @@ read_file(struct monitor *m, struct sbx_conf *c, struct sbx_err *err)
 		return (sbx_err_set(err, SBX_E_SYNTAX,
 		    "%.128s: not a regular file", m->conf_path));
 	/* one byte more than permitted, so that the parser can refuse it */
-	text = sbx_xcalloc(1, SBX_CONF_FILE_MAX + 1);
 	while ((got = read(fd, text + n, SBX_CONF_FILE_MAX + 1 - n)) > 0)
 		n += (size_t)got;
 	if (got == -1)
 		return (sbx_err_sys(err, "%.128s", m->conf_path));
-	return (sbx_conf_parse(c, m->conf_path, text, n, err));
+	*ret_n = n;
+	return (0);
+}
+
+static int
+read_file(struct monitor *m, struct sbx_conf *c, struct sbx_err *err)
+{
+	char SBX_CLEANUP(free) *text = sbx_xcalloc(1, SBX_CONF_FILE_MAX + 1);
+	size_t n;
+	int r = read_text(m, text, &n, err);
+
+	return (r != 0 || n == 0 ? r :
+	    sbx_conf_parse(c, m->conf_path, text, n, err));
+}
+
+/* How much of a line's value, at most SAID bytes of it, the sentence has. */
+#define SAID 60
+static size_t
+said(const char *line, size_t len, const char *sentence)
+{
+	char value[SAID + 1];
+	size_t n = strcspn(line, " \t"), k;
+
+	if (n >= len || line[0] == '#')
+		return (0);
+	for (; n < len && strchr(" \t\"", line[n]) != NULL; n++)
+		;
+	for (k = 0; n + k < len && k < SAID && line[n + k] != '#' &&
+	    line[n + k] != '"'; k++)
+		value[k] = line[n + k];
+	while (k > 0 && strchr(" \t\r", value[k - 1]) != NULL)
+		k--;
+	value[k] = '\0';
+	return (k > 0 && strstr(sentence, value) != NULL ? k : 0);
+}
+
+/*
+ * What is wrong with the settings together names a value and no line: it is the
+ * line that has most of it.
+ */
+void
+options_place(struct monitor *m, struct sbx_err *err)
+{
+	char SBX_CLEANUP(free) *text = sbx_xcalloc(1, SBX_CONF_FILE_MAX + 2);
+	char SBX_CLEANUP(free) *was = sbx_xstrdup(err->msg);
+	size_t n, len, k, best = 0;
+	unsigned line = 0, found = 0;
+	const char *p;
+
+	if (read_text(m, text, &n, NULL) != 0 || n == 0)
+		return;
+	for (p = text; *p != '\0'; p += len + (p[len] == '\n')) {
+		line++;
+		p += strspn(p, " \t");
+		len = strcspn(p, "\n");
+		if ((k = said(p, len, was)) > best) {
+			best = k;
+			found = line;
+		}
+	}
+	if (found > 0)
+		(void)sbx_err_set(err, err->code, "%.80s:%u: %.160s",
+		    m->conf_path, found, was);
+}
+
+/* --- what a run would find missing ------------------------------------------------- */
+
+/* That of a source belongs to the broker, whose user alone may read it. */
+static int
+check_file(const char *keyword, const char *file, bool secret,
+    struct sbx_err *err)
+{
+	struct stat st;
+
+	if (stat(file, &st) == -1) {
+		if (errno != EACCES)
+			return (sbx_err_sys(err, "%s %.160s", keyword, file));
+		fprintf(stderr, "sbxd: %s %s: this user cannot look at it\n",
+		    keyword, file);
+		return (0);
+	}
+	if (!S_ISREG(st.st_mode))
+		return (sbx_err_set(err, SBX_E_SYNTAX, "%s %.160s: it is no "
+		    "file", keyword, file));
+	if (secret && (st.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+		return (sbx_err_set(err, SBX_E_POLICY, "%s %.120s: its mode is "
+		    "%04o, others could read it: chmod 0600", keyword, file,
+		    (unsigned)(st.st_mode & 07777)));
+	return (0);
+}
+
+static int
+check_files(const char *keyword, const struct sbx_conf_list *l,
+    struct sbx_err *err)
+{
+	const struct sbx_strs s = { l->data, l->count, l->len };
+	const char *v = NULL, *file;
+	int r = 0;
+
+	while (r == 0 && (v = sbx_strs_next(&s, v)) != NULL) {
+		file = strrchr(v, ' ') != NULL ? strrchr(v, ' ') + 1 : v;
+		if (*file == '/')	/* else it is systemd's to bring */
+			r = check_file(keyword, file, true, err);
+	}
+	return (r);
+}
+
+static int
+check_all_files(const struct sbx_conf *c, struct sbx_err *err)
+{
+	int r = c->upstream_ca[0] == '\0' ? 0 : check_file("upstream_ca",
+	    c->upstream_ca, false, err);
+
+	if (r == 0)
+		r = check_files("github_app", &c->github_app, err);
+	return (r != 0 ? r : check_files("github_token_file",
+	    &c->github_token_file, err));
 }
 
 /* file NULL: the usual one, which need not be there, nor its directory. */
@@ -249,11 +364,17 @@ setup_options(struct monitor *m, int argc, char **argv,
 		return (fail(&err));
 	if (f.dump)
 		return (dump(m));
-	if (sbx_conf_check(&m->conf, &err) != 0 ||
-	    egress_check(&m->conf, &err) != 0 ||
-	    setup_http_check(m, &public, &err) != 0)
+	if (sbx_conf_check(&m->conf, &err) != 0)
+		return (fail(&err));
+	if (egress_check(&m->conf, &err) != 0) {
+		options_place(m, &err);
+		return (fail(&err));
+	}
+	if (setup_http_check(m, &public, &err) != 0)
 		return (fail(&err));
 	if (f.check) {
+		if (check_all_files(&m->conf, &err) != 0)
+			return (fail(&err));
 		(void)printf("configuration OK\n");
 		return (0);
 	}

@@ -9,10 +9,11 @@
  */
 
 void
-repo_anonymous(struct worker *w, const char *why)
+repo_anonymous(struct worker *w, const char *code, const char *why)
 {
 	(void)sbx_send_repo_opened(w->peer, w->ask.id,
-	    &(struct sbx_repo_opened){ .grant = "", .why = why }, NULL);
+	    &(struct sbx_repo_opened){ .grant = "", .code = code,
+	    .why = why }, NULL);
 	ask_done(w);
 }
 
@@ -37,17 +38,17 @@ repo_open(struct monitor *m, struct worker *w, const struct sbx_repo_open *q)
 		ask_refuse(w, "no_network", "Make a sandbox with "
 		    "allow_network.", "sandbox %s has no way out", sb->id);
 	else if (w->who->anybody)
-		repo_anonymous(w, "a client of http_auth none has no part in "
+		repo_anonymous(w, "anonymous", "a client of http_auth none has no part in "
 		    "the operator's credentials");
 	else if (!repos_may_read(m, q->host, q->repo)) {
 		journal_add(m, &(struct record){ .op = "repo_open",
 		    .phase = "refused", .who = w->who, .container = sb->id },
 		    "host", q->host, "repo", q->repo, NULL);
-		repo_anonymous(w, "the repository is in neither allowed_repo "
-		    "nor allow_read: it is read without a credential");
+		repo_anonymous(w, "not_listed", "the repository is in neither "
+		    "allowed_repo nor allow_read: it is read without a credential");
 	} else if (!repos_source(m, q->host))
-		repo_anonymous(w, "no source of a credential is configured "
-		    "for that host");
+		repo_anonymous(w, "no_source", "no source of a credential is "
+		    "configured for that host");
 	else if (!grant_fetch(m, w, sb, q->host, q->repo, q->lifetime_ms))
 		ask_refuse(w, "busy", "Retry in a moment.", "as many "
 		    "repositories are being read with a credential as may be");

@@ -1,15 +1,13 @@
-#include "sbxd/monitor/monitor.h"
+#include "sbxd/monitor/repos.h"
 
+#include "common/base/limits.h"
 #include "sbx-proxy/policy.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/*
- * Which repositories are worked on with a credential, and which hosts there is
- * one for, as sbx.conf says.  Names of hosts and repositories are in lower
- * case here, as everywhere behind the command line.
- */
+/* Names of hosts and repositories are in lower case here, as everywhere behind
+ * the command line. */
 
 #define OWNER_MAX 39
 #define REPO_MAX 100
@@ -27,14 +25,22 @@ part_is_good(const char *s, size_t n, size_t max)
 	    strspn(s, set) >= n);
 }
 
-/* "owner/name" */
+static bool
+ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), k = strlen(end);
+
+	return (n > k && strcmp(s + n - k, end) == 0);
+}
+
+/* "owner/name", which is never written with git's ".git" */
 static bool
 repo_is_good(const char *s)
 {
 	size_t n = strcspn(s, "/");
 
 	return (s[n] == '/' && part_is_good(s, n, OWNER_MAX) &&
-	    strcspn(s + n + 1, "/") == strlen(s + n + 1) &&
+	    !ends_with(s, ".git") && strcspn(s + n + 1, "/") == strlen(s + n + 1) &&
 	    part_is_good(s + n + 1, strlen(s + n + 1), REPO_MAX));
 }
 
@@ -66,7 +72,7 @@ struct entry {
 	const char *host, *repo;	/* in text; repo may be "owner/" + "*" */
 };
 
-/* "[HOST/]OWNER/NAME"; false: it is none. */
+/* "[HOST/]OWNER/NAME", as it may stand in a URL of git's; false: it is none. */
 static bool
 entry_read(const char *value, struct entry *e)
 {
@@ -79,6 +85,8 @@ entry_read(const char *value, struct entry *e)
 			*p += 'a' - 'A';
 	if ((first = strchr(e->text, '/')) == NULL)
 		return (false);
+	if (ends_with(e->text, ".git"))
+		e->text[strlen(e->text) - 4] = '\0';
 	second = strchr(first + 1, '/');
 	e->host = second != NULL ? e->text : SBX_GITHUB;
 	e->repo = second != NULL ? first + 1 : e->text;
@@ -117,16 +125,16 @@ listed(const struct sbx_conf_list *l, const char *host, const char *repo)
 }
 
 bool
-repos_may_write(const struct monitor *m, const char *host, const char *repo)
+repos_writes(const struct sbx_conf *c, const char *host, const char *repo)
 {
-	return (listed(&m->conf.allowed_repo, host, repo));
+	return (listed(&c->allowed_repo, host, repo));
 }
 
 bool
-repos_may_read(const struct monitor *m, const char *host, const char *repo)
+repos_reads(const struct sbx_conf *c, const char *host, const char *repo)
 {
-	return (repos_may_write(m, host, repo) ||
-	    listed(&m->conf.allow_read, host, repo));
+	return (repos_writes(c, host, repo) ||
+	    listed(&c->allow_read, host, repo));
 }
 
 /* --- the sources ------------------------------------------------------------- */
@@ -176,22 +184,13 @@ any_for(const struct sbx_conf_list *l, const char *host)
 }
 
 bool
-repos_source(const struct monitor *m, const char *host)
+repos_sourced(const struct sbx_conf *c, const char *host)
 {
-	if (m->conf.github_token_command[0] != '\0' &&
+	if (c->github_token_command[0] != '\0' &&
 	    (host == NULL || strcmp(host, SBX_GITHUB) == 0))
 		return (true);
-	return (any_for(&m->conf.github_app, host) ||
-	    any_for(&m->conf.github_token_file, host));
-}
-
-/* Is it the API of a host that there is a source for? */
-bool
-repos_is_api(const struct monitor *m, const char *host)
-{
-	if (strcmp(host, SBX_GITHUB_API) == 0)
-		return (repos_source(m, SBX_GITHUB));
-	return (strcmp(host, SBX_GITHUB) != 0 && repos_source(m, host));
+	return (any_for(&c->github_app, host) ||
+	    any_for(&c->github_token_file, host));
 }
 
 /* A source as the broker takes it, the caller's then.  dir: what %d is, NULL:
@@ -305,14 +304,14 @@ check_list(const struct policy *p, const char *keyword,
 	return (0);
 }
 
-/* "ID INSTALLATION KEYFILE", the first two numbers */
+/* "ID INSTALLATION KEYFILE", the first two numbers from 1 on */
 static bool
 app_is_good(const char *s)
 {
 	for (int i = 0; i < 2; i++) {
 		size_t n = strspn(s, "0123456789");
 
-		if (n == 0 || n > 18 || s[n] != ' ')
+		if (n == 0 || n > 18 || s[n] != ' ' || strspn(s, "0") == n)
 			return (false);
 		s += n + strspn(s + n, " ");
 	}

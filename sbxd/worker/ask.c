@@ -796,6 +796,7 @@ repo_open(struct ask *a, const struct sbx_repo_open *m,
 	o = &a->chan.in->m.repo_opened;
 	if ((*o->grant != '\0' && !sbx_is_hex(o->grant, SBX_RUN_HEX)) ||
 	    COPY(ret_repo->grant, o->grant) != 0 ||
+	    COPY(ret_repo->code, o->code) != 0 ||
 	    COPY(ret_repo->why, o->why) != 0)
 		return (broken(a, SBX_E_DECODE));
 	return (0);

@@ -142,6 +142,7 @@ struct ask_gate {
 /* May it be read with a credential? */
 struct ask_repo {
 	char grant[17];		/* "": without one, and why */
+	char code[16];		/* REPO_OPENED */
 	char why[256];
 };
 /* API_DONE */

@@ -191,29 +191,56 @@ read_said(struct clone *c)
 	return (end);
 }
 
+#define CHECK "Check the name. "
+#define STATUS "`sbx broker status` tells the operator about its sources."
+#define WAY_OUT "The sandbox needs a way out: sandbox_initialize with "       \
+	"allow_network: true."
+
+/* The host shows it to nobody, or not to us: by what it was asked with. */
+static const char private[] = "";
+static const struct {
+	const char *word, *code, *next;	/* word: of REPO_OPENED */
+} unseen[] = {
+	{ "granted", "not_found", CHECK "The operator's GitHub App must be "
+	    "installed for the repository, or his token cover it." },
+	{ "no_source", "no_source", CHECK "The repository is listed, but no "
+	    "source of a credential is configured for that host: the operator "
+	    "adds one (`sbx register`)." },
+	{ "anonymous", "not_found", CHECK "A private repository needs a "
+	    "client with a token (`sbx token add`)." },
+	{ "", "not_found", CHECK "A private repository must be listed in "
+	    "allowed_repo or allow_read of sbx.conf, and the operator's "
+	    "credential cover it." },
+};
+
 /* What stderr means; what of it is not known stands as it is. */
 static const struct {
 	const char *said, *code, *next;
 } failures[] = {
+	/* of the proxy and of couriers */
+	{ "does not take the credential", "unauthorized", "The operator's "
+	    "credential is wrong, ended or was revoked: " STATUS },
+	{ "sbx: github_", "source_failed", STATUS },
+	{ "TLS with ", "tls", "The operator names a CA of his own in "
+	    "upstream_ca of sbx.conf, and looks at the machine's clock." },
+	{ "403 from proxy", "host_not_allowed", "The operator allows a host "
+	    "of git with `grant_host HOST` in sbx.conf." },
+	{ "CONNECT tunnel failed, response 403", "host_not_allowed", "The "
+	    "operator allows a host of git with `grant_host HOST` in "
+	    "sbx.conf." },
+	{ "shows it to nobody", private, "" },
+	/* of git */
 	{ "Remote branch", "branch_not_found", "Name a branch that the "
 	    "repository has, or leave branch out." },
 	{ "couldn't find remote ref", "not_found", "Check the number of the "
 	    "pull request." },
 	{ "rate limit", "rate_limited", "Try again later." },
-	{ "could not read Username", "not_found", "Check the name. A private "
-	    "repository must be listed in allowed_repo or allow_read of "
-	    "sbx.conf." },
-	{ "Authentication failed", "not_found", "Check the name. A private "
-	    "repository must be listed in allowed_repo or allow_read of "
-	    "sbx.conf." },
-	{ "not found", "not_found", "Check the name. A private repository "
-	    "must be listed in allowed_repo or allow_read of sbx.conf." },
-	{ "Could not resolve", "no_network", "The sandbox needs a way out: "
-	    "sandbox_initialize with allow_network: true." },
-	{ "Failed to connect", "no_network", "The sandbox needs a way out: "
-	    "sandbox_initialize with allow_network: true." },
-	{ "Could not connect", "no_network", "The sandbox needs a way out: "
-	    "sandbox_initialize with allow_network: true." },
+	{ "could not read Username", private, "" },
+	{ "Authentication failed", private, "" },
+	{ "not found", private, "" },
+	{ "Could not resolve", "no_network", WAY_OUT },
+	{ "Failed to connect", "no_network", WAY_OUT },
+	{ "Could not connect", "no_network", WAY_OUT },
 	{ "No space left", "disk_full", "Clone with depth: 1, or make a "
 	    "sandbox with a larger disk_limit." },
 	{ "", "clone_failed", "Read the message; sandbox_exec can look "
@@ -221,10 +248,13 @@ static const struct {
 };
 
 static int
-failed(struct call *call, const struct ask_run *st, const char *what)
+failed(struct call *call, const struct clone *c, const struct ask_run *st,
+    const char *what)
 {
+	const char *word = *c->grant.grant != '\0' ? "granted" :
+	    c->grant.code;
 	char text[SCRIPT_ERR_MAX];
-	size_t i;
+	size_t i, k;
 	int error;
 
 	error = script_errors(call, st, text);
@@ -232,8 +262,13 @@ failed(struct call *call, const struct ask_run *st, const char *what)
 		return (call_refused(call, error));
 	for (i = 0; strstr(text, failures[i].said) == NULL; i++)
 		;
-	return (script_failed(call, st, failures[i].code, failures[i].next,
-	    what));
+	if (failures[i].code != private)
+		return (script_failed(call, st, failures[i].code,
+		    failures[i].next, what));
+	for (k = 0; *unseen[k].word != '\0' &&
+	    strcmp(unseen[k].word, word) != 0; k++)
+		;
+	return (script_failed(call, st, unseen[k].code, unseen[k].next, what));
 }
 
 /* It ended by itself and not well. */
@@ -257,8 +292,8 @@ unwell(struct call *call, const struct clone *c, const struct ask_run *st)
 		script_ids(call, st);
 		return (0);
 	case EXIT_FETCH:
-		return (failed(call, st, c->fetch ? "Nothing could be fetched" :
-		    "The pull request could not be fetched"));
+		return (failed(call, c, st, c->fetch ? "Nothing could be "
+		    "fetched" : "The pull request could not be fetched"));
 	case EXIT_CHECKOUT:
 		return (script_failed(call, st, "checkout_failed", "",
 		    "The pull request could not be checked out"));
@@ -268,7 +303,7 @@ unwell(struct call *call, const struct clone *c, const struct ask_run *st)
 		script_ids(call, st);
 		return (0);
 	default:
-		return (failed(call, st, "The repository could not be "
+		return (failed(call, c, st, "The repository could not be "
 		    "cloned"));
 	}
 }

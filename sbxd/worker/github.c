@@ -142,6 +142,8 @@ gh_ref_ok(const char *s)
 #define LISTED "A private repository must be listed in allowed_repo or "  \
 	"allow_read of sbx.conf to be read with a credential."
 #define STATUS "`sbx broker status` tells the operator about its sources."
+#define COVERS "The operator's GitHub App must be installed for the "        \
+	"repository, or his token cover it."
 
 /* Code words of API_DONE: what they mean, and what to do. */
 static const struct {
@@ -154,6 +156,12 @@ static const struct {
 	{ "not_found", "there is no such thing, or the repository is private "
 	    "and not listed in allowed_repo or allow_read",
 	    "Check the name and the number. " LISTED },
+	{ "not_seen", "there is no such thing, or the operator's credential "
+	    "may not see it", "Check the name and the number. " COVERS },
+	{ "not_written", "there is no such thing, or the repository is "
+	    "private, and it is none of those that may be written",
+	    "Check the name and the number. Writing needs the repository in "
+	    "allowed_repo of sbx.conf." },
 	{ "moved", "the repository has another name or place now",
 	    "Use its new name." },
 	{ "gone", "it was deleted, or is switched off there", "" },
@@ -164,7 +172,8 @@ static const struct {
 	{ "upstream", "the host failed or could not be reached",
 	    "Try again later." },
 	{ "tls", "the host could not prove that it is the one", "The "
-	    "operator's upstream_ca or clock may be wrong." },
+	    "operator names a CA of his own in upstream_ca of sbx.conf, and "
+	    "looks at the machine's clock." },
 	{ "timeout", "the host did not answer in time", "Try again later." },
 	{ "too_large", "the answer is too large", "" },
 	{ "not_granted", "the configuration does not allow it", "Writing "
@@ -173,8 +182,9 @@ static const struct {
 	    "take for an order", "Change such lines, or have the operator set "
 	    "allow_bot_commands." },
 	{ "bad_request", "the request was refused before it was sent", MEND },
-	{ "no_source", "there is no credential for that host", "The operator "
-	    "configures github_token_command, github_app or "
+	{ "no_source", "the repository is listed, but there is no credential "
+	    "for that host, without which there is no such thing", "The "
+	    "operator configures github_token_command, github_app or "
 	    "github_token_file: see `sbx register`." },
 	{ "no_courier", "the suite has no process free to carry it",
 	    "Try again." },
@@ -185,18 +195,44 @@ static const struct {
 	    "" },
 };
 
+/* Which of the sentences: the host says of three things the same. */
+static const char *
+word_of(const struct gh_ask *q, const struct ask_api *d)
+{
+	if (strcmp(d->code, "not_found") != 0)
+		return (d->code);
+	return (d->credential ? "not_seen" : q->writes ? "not_written" :
+	    d->code);
+}
+
+/*
+ * What the courier says of a status is said by us, in more words: its number
+ * and the host's own words follow.
+ */
+static const char *
+detail(const char *vis, const char **ret_joint)
+{
+	const char *status = strstr(vis, "(status ");
+
+	*ret_joint = *vis == '\0' ? "" : status != NULL ? " " : ": ";
+	return (status != NULL ? status : vis);
+}
+
 /* A refusal of API_DONE as the error object.  Always 0. */
 static int
-refused(struct call *call, const struct gh_repo *r, const char *name,
+refused(struct call *call, const struct gh_repo *r, const struct gh_ask *q,
     const struct ask_api *d)
 {
+	const char *name = sbx_rest_row(q->op)->name, *said, *joint;
+	const char *word = word_of(q, d);
 	char vis[768], next[512], repo[400];
 	size_t i;
 
 	for (i = 0; i < SBX_NELEM(refusals) &&
-	    strcmp(refusals[i].code, d->code) != 0; i++)
+	    strcmp(refusals[i].code, word) != 0; i++)
 		;
-	sbx_vis(vis, sizeof(vis), d->reason, strlen(d->reason));
+	said = detail(sbx_vis(vis, sizeof(vis), d->reason,
+	    strlen(d->reason)), &joint);
 	(void)snprintf(next, sizeof(next), "%s", i < SBX_NELEM(refusals) ?
 	    refusals[i].next : "Try again later.");
 	if (d->retry_s != 0)
@@ -209,11 +245,11 @@ refused(struct call *call, const struct gh_repo *r, const char *name,
 		(void)snprintf(next, sizeof(next), "It may have been done all "
 		    "the same: look whether it was before you try again.");
 	gh_repo_text(r, repo, sizeof(repo));
-	result_error(call->res, i < SBX_NELEM(refusals) ? refusals[i].code :
-	    "api_failed", next, "%s of %s%s: %s%s%s.", name, repo,
-	    d->credential ? "" : " (without a credential)",
-	    i < SBX_NELEM(refusals) ? refusals[i].what : "it failed",
-	    *vis != '\0' ? ": " : "", vis);
+	result_error(call->res, i == SBX_NELEM(refusals) ? "api_failed" :
+	    strcmp(word, "not_written") == 0 ? "repo_not_allowed" : d->code,
+	    next, "%s of %s%s: %s%s%s.", name, repo, d->credential ? "" :
+	    " (without a credential)", i < SBX_NELEM(refusals) ?
+	    refusals[i].what : "it failed", joint, said);
 	return (0);
 }
 
@@ -303,7 +339,7 @@ gh_ask(struct call *call, const struct gh_repo *r, const struct gh_ask *q,
 	if (error != 0)
 		return (call_refused(call, error));
 	if (d->error != 0 || *d->code != '\0')
-		return (refused(call, r, name, d));
+		return (refused(call, r, q, d));
 	if (!read_answer(out, &b) || (*ret_answer = parse(&b, want)) == NULL)
 		return (bad_answer(call, name, row->write));
 	return (1);
@@ -582,8 +618,16 @@ gh_save(struct call *call, const char *path, const struct sbx_buf *text,
 	    sizeof(done.path)) == 0 ? 1 : SBX_E_LENGTH);
 }
 
+void
+gh_show(struct sbx_buf *b, const char *text)
+{
+	(void)gh_text(b, text, strlen(text), &(struct gh_text){
+	    .quote = true, .max = BODY_MAX_BYTES });
+	(void)sbx_buf_str(b, "\n");
+}
+
 bool
-gh_confirmed(struct call *call, const char *what)
+gh_confirmed(struct call *call, const struct sbx_buf *what)
 {
 	static const char key[] = "confirm", method[] = "elicitation/create";
 	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
@@ -592,11 +636,18 @@ gh_confirmed(struct call *call, const char *what)
 
 	if ((call->client_can & SBX_CAN_ELICIT) == 0)
 		return (true);
-	sbx_buf_init(&b, 8192);
+	sbx_buf_init(&b, GH_SHOWN_MAX);
 	(void)sbx_buf_str(&b, "{\"message\":");
-	(void)sbx_json_str(&b, what, strlen(what), NULL);
+	(void)sbx_json_str(&b, what->data, what->len, NULL);
 	(void)sbx_buf_str(&b, ",\"requestedSchema\":{\"type\":\"object\","
 	    "\"properties\":{}}}");
+	if (what->overflow || b.overflow) {
+		result_error(call->res, "too_long_to_show", "Write less, or "
+		    "several smaller ones.", "The user is asked before it is "
+		    "written, and sees all of it, but no question has more "
+		    "than %u bytes.", GH_SHOWN_MAX);
+		return (false);
+	}
 	answer = call_ask(call, key, method, b.data);
 	if (answer == NULL)
 		return (false);

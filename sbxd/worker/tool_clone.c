@@ -113,6 +113,13 @@ wanted(struct call *call, struct clone *c)
 	c->branch = args_str(a, "branch", NULL);
 	if (c->pr != 0 && c->branch != NULL)
 		return (bad(call, "Give \"branch\" or \"pr\", not both."));
+	if (c->pr != 0 && args_has(a, "clone_repo"))
+		return (bad(call, "\"pr\" goes with \"repo\", which names the "
+		    "repository in place of \"clone_repo\"."));
+	if (args_has(a, "allow_network") && !args_bool(a, "allow_network"))
+		return (bad(call, "A clone needs a way out of the sandbox: "
+		    "leave \"allow_network\" out, or give true; without one, "
+		    "bring the files in with copy_project."));
 	if (c->branch != NULL && !args_has(a, "clone_repo"))
 		return (bad(call, "\"branch\" goes with \"clone_repo\"."));
 	if (c->pr != 0 && !args_has(a, "repo"))

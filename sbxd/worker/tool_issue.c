@@ -122,21 +122,25 @@ write_args(struct call *call, bool create)
 static bool
 agreed(struct call *call, const struct gh_repo *r, bool create)
 {
-	const char *text = args_str(&call->args, create ? "title" : "body",
-	    NULL);
+	const char *title = args_str(&call->args, "title", NULL);
+	const char *body = args_str(&call->args, "body", NULL);
 	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	char repo[400];
 
-	sbx_buf_init(&b, 4096);
+	sbx_buf_init(&b, GH_SHOWN_MAX);
 	gh_repo_text(r, repo, sizeof(repo));
 	if (create)
 		(void)sbx_buf_printf(&b, "Create an issue in %s?\n\n", repo);
 	else
 		(void)sbx_buf_printf(&b, "Comment on %s#%" PRIi64 "?\n\n",
 		    repo, args_int(&call->args, "issue_number"));
-	(void)gh_text(&b, text, strlen(text), &(struct gh_text){
-	    .quote = true, .max = 1000 });
-	return (gh_confirmed(call, b.data));
+	if (create)
+		gh_show(&b, title);
+	if (create && !is_blank(body))
+		(void)sbx_buf_str(&b, "\n");
+	if (!is_blank(body))
+		gh_show(&b, body);
+	return (gh_confirmed(call, &b));
 }
 
 int

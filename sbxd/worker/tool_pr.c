@@ -261,11 +261,12 @@ view(struct call *call, const struct gh_repo *r, uint64_t number,
 
 /* The pull request itself.  As gh_ask(). */
 static int
-pull(struct call *call, const struct gh_repo *r, uint64_t number,
+pull(struct call *call, const struct gh_repo *r, uint64_t number, bool writes,
     struct json_object **ret_o)
 {
 	return (gh_ask(call, r, &(struct gh_ask){ .op = SBX_REST_PULL,
-	    .number = number }, json_type_object, NULL, ret_o));
+	    .number = number, .writes = writes }, json_type_object, NULL,
+	    ret_o));
 }
 
 int
@@ -280,7 +281,7 @@ tool_pr_view(struct call *call)
 
 	if (!gh_repo_arg(call, "repo", &r))
 		return (0);
-	k = pull(call, &r, number, &o);
+	k = pull(call, &r, number, false, &o);
 	if (k != 1)
 		return (k);
 	thread_init(&t);
@@ -340,19 +341,29 @@ review_args(struct call *call, const char *event)
 static bool
 agreed(struct call *call, const struct gh_repo *r, const char *event)
 {
-	const char *body = args_str(&call->args, "body", NULL);
+	struct json_object *list = args_json(&call->args, "comments"), *o;
+	const char *body = args_str(&call->args, "body", NULL), *path;
 	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	char repo[400];
 
-	sbx_buf_init(&b, 4096);
+	sbx_buf_init(&b, GH_SHOWN_MAX);
 	(void)sbx_buf_printf(&b, "Review %s#%" PRIi64 " with %s and %zu "
 	    "comments on lines?\n\n", gh_repo_text(r, repo, sizeof(repo)),
-	    args_int(&call->args, "pr"), event,
-	    gh_len(args_json(&call->args, "comments")));
+	    args_int(&call->args, "pr"), event, gh_len(list));
 	if (!is_blank(body))
-		(void)gh_text(&b, body, strlen(body), &(struct gh_text){
-		    .quote = true, .max = 1000 });
-	return (gh_confirmed(call, b.data));
+		gh_show(&b, body);
+	for (size_t i = 0; i < gh_len(list); i++) {
+		o = gh_at(list, i);
+		path = gh_str(o, "path");
+		(void)sbx_buf_str(&b, "\n");
+		(void)gh_text(&b, path, strlen(path), &(struct gh_text){
+		    .line = true, .max = GH_SHOWN_MAX });
+		(void)sbx_buf_printf(&b, ":%" PRIu64 "%s\n", gh_num(o,
+		    "line"), strcmp(gh_str(o, "side"), "LEFT") == 0 ?
+		    " (before the change)" : "");
+		gh_show(&b, gh_str(o, "body"));
+	}
+	return (gh_confirmed(call, &b));
 }
 
 /* false: too long */
@@ -458,7 +469,7 @@ tool_sandbox_pr_review_write(struct call *call)
 	if (!gh_repo_arg(call, "repo", &r) || !review_args(call, event) ||
 	    !agreed(call, &r, event))
 		return (0);
-	k = pull(call, &r, (uint64_t)args_int(&call->args, "pr"), &o);
+	k = pull(call, &r, (uint64_t)args_int(&call->args, "pr"), true, &o);
 	if (k != 1)
 		return (k);
 	if (!is_id(gh_str(o, "head.sha"))) {

@@ -34,7 +34,7 @@ class Hub(wm.Monitor):
         super().__init__(**more)
         self.api, self.seen, self.files = {}, [], {}
         self.opened, self.closed, self.bound = [], [], []
-        self.listed = set()
+        self.listed, self.why_not = set(), "not_listed"
 
     def on_api_ask(self, m):
         op = REST[m["op"]]
@@ -50,7 +50,8 @@ class Hub(wm.Monitor):
                            reason=answer.get("_reason", ""),
                            status=answer.get("_status", 0),
                            begun=answer.get("_begun", 0),
-                           retry_s=answer.get("_retry", 0))
+                           retry_s=answer.get("_retry", 0),
+                           credential=answer.get("_cred", 0))
             return
         more = 0
         if isinstance(answer, tuple):
@@ -69,6 +70,7 @@ class Hub(wm.Monitor):
                             m["lifetime_ms"]))
         grant = self.hex(16) if m["repo"] in self.listed else ""
         self.chan.send("REPO_OPENED", m.id, grant=grant,
+                       code="" if grant else self.why_not,
                        why="" if grant else "it is not listed")
 
     def on_repo_close(self, m):
@@ -255,6 +257,22 @@ for code, word in CODES.items():
          "and why, in words", r)
     if code == "rate_limited":
         t.ok("90 s" in r["recommended_next_action"], "when to come back", r)
+for answer, words, not_words in (
+        ({"_code": "not_found", "_cred": 1}, ["credential may not see it",
+                                              "App must be"],
+         ["allow_read", "without a credential"]),
+        ({"_code": "forbidden", "_reason": "the host forbids it (status 403): "
+          "Resource not accessible"}, ["forbids it (status 403): Resource"],
+         ["forbids it: "]),
+        ({"_code": "no_source", "_reason": "there is no such thing, or the "
+          "credential may not see it (status 404)"}, ["listed", "register"],
+         ["may not see", "allow_read"])):
+    m.api = {"ISSUE": answer}
+    r = check("one sentence: " + answer["_code"], m.call("issue_view", VIEW),
+              True, code=answer["_code"])
+    text = r["error"] + r["recommended_next_action"]
+    t.ok(all(w in text for w in words) and
+         not any(w in text for w in not_words), "of one cause", r)
 m.api = {"ISSUE": {"_code": "new_word"}}
 check("a code of tomorrow", m.call("issue_view", VIEW), True,
       code="api_failed")
@@ -420,6 +438,11 @@ t.ok("part of the diff" in r["error"] and len(m.seen) == 2, "is told, once",
 m.api["PULL"] = {**PULL, "head": {"sha": 5}}
 check("no head", m.call("sandbox_pr_review_write", R), True,
       code="bad_answer")
+m.api["PULL"] = {"_code": "not_found"}
+r = check("nowhere to write", m.call("sandbox_pr_review_write", R), True,
+          code="repo_not_allowed")
+t.ok("allowed_repo" in r["recommended_next_action"] and "allow_read" not in
+     r["error"] + r["recommended_next_action"], "is told of writing", r)
 bad("event", "sandbox_pr_review_write", {**R, "event": "MERGE"}, "event")
 bad("changes without words", "sandbox_pr_review_write",
     {**R, "event": "REQUEST_CHANGES"}, "body")
@@ -470,6 +493,36 @@ for what, can, answers, want in (
         t.ok(p["method"] == "elicitation/create" and "> Hi <U+202E>" in
              p["params"]["message"] and "o/r#7" in p["params"]["message"],
              "and sees what it is", p)
+
+
+
+def asked(tool, args):
+    fd = ipc.memfd(json.dumps(args).encode())
+    m.chan.send("WORK_CALL", 8, [fd], tool=tool, exec_timeout_ms=60000,
+                client_can=1, inputs="")
+    os.close(fd)
+    q = m.chan.recv(20)
+    r = json.loads(ipc.read_fd(q.fds[0]))
+    q.close()
+    return r, r.get("inputRequests", {}).get("confirm", {}).get(
+        "params", {}).get("message", "")
+
+
+r, text = asked("sandbox_issue_write", {**C, "body": "b" * 40000 + "end"})
+t.ok('> T "q"' in text and "b" * 40000 + "end" in text, "title and body are "
+     "shown, to the end", r)
+notes = [{"path": "src/%d.c" % i, "line": i + 1, "body": "note %d" % i,
+          "side": ("LEFT", "RIGHT")[i % 2]} for i in range(40)]
+r, text = asked("sandbox_pr_review_write", {**R, "comments": notes})
+t.ok(all("%s:%d" % (n["path"], n["line"]) in text and "> " + n["body"] in text
+         for n in notes) and "src/0.c:1 (before" in text, "and each comment "
+     "on a line", r)
+for tool, args in (("sandbox_issue_write", {**W, "body": "x" + "\n" * 60000}),
+                   ("sandbox_pr_review_write", {**R, "comments": [
+                       {**notes[0], "body": "c" * 31000}] * 2})):
+    r, text = asked(tool, args)
+    t.ok(r.get("code") == "too_long_to_show" and not text, "what nobody can "
+         "be shown is not asked for: " + tool, r)
 
 # --- clones ---------------------------------------------------------------------
 git = shutil.which("git")
@@ -679,9 +732,39 @@ os.execv(%r, ["git", "-c", "protocol.file.allow=always", "-c",
     shutil.rmtree(dest + "/r")
     m.listed = set()
 
-    # what takes long
     with open(bindir + "/git", encoding="ascii") as f:
         wrapper = f.read()
+    # why, by what git is told
+    for why, said, code, word in (
+            ("granted", "The requested URL returned error: 404: not found",
+             "not_found", "App must be"),
+            ("no_source", "repository 'https://github.com/o/r/' not found",
+             "no_source", "sbx register"),
+            ("not_listed", "remote: BLOCKED by sbx: the host shows it to "
+             "nobody without a credential", "not_found", "allowed_repo"),
+            ("anonymous", "could not read Username for 'https://x'",
+             "not_found", "sbx token add"),
+            ("granted", "remote: BLOCKED by sbx: the host does not take the "
+             "credential that", "unauthorized", "broker status"),
+            ("granted", "remote: sbx: github_app 1 at github.com: 401: the",
+             "source_failed", "broker status"),
+            ("granted", "remote: sbx: no TLS with the host: self-signed",
+             "tls", "upstream_ca"),
+            ("not_listed", "CONNECT tunnel failed, response 403",
+             "host_not_allowed", "grant_host")):
+        with open(bindir + "/git", "w", encoding="ascii") as f:
+            f.write("#!/bin/sh\ncat >&2 <<'E'\n%s\nE\nexit 128\n" % said)
+        m.listed = {"o/r"} if why == "granted" else set()
+        m.why_not = why
+        r = check("why: " + said[:40], m.call("clone_repo", K), True,
+                  code=code)
+        t.ok(word in r["recommended_next_action"], "and what helps", r)
+        shutil.rmtree(dest + "/r", ignore_errors=True)
+    m.why_not = "not_listed"
+    with open(bindir + "/git", "w", encoding="ascii") as f:
+        f.write(wrapper)
+
+    # what takes long
 
     def sleepy(seconds):
         with open(bindir + "/git", "w", encoding="ascii") as f:
@@ -749,6 +832,9 @@ os.execv(%r, ["git", "-c", "protocol.file.allow=always", "-c",
             ("a pull request of nothing", {"pr": 1}, "repo"),
             ("a repo for nothing", {"repo": "o/r"}, "pr"),
             ("an empty branch", {**I, "branch": ""}, "branch"),
+            ("a clone without a way out", {**I, "allow_network": False},
+             "allow_network"),
+            ("two repositories", {**I, "pr": 1}, "in place of"),
             ("no name", {"clone_repo": "x y"}, "clone_repo"),
             ("extras", {**I, "pip_extras": "dev; rm"}, "pip_extras"),
             ("an open quote", {**I, "pip_args": "'x"}, "pip_args")):

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
@@ -519,6 +520,18 @@ def test_api():
         ok(len(records(h, "api", "refused")) == 2, "writes are on record")
 
 
+def test_api_no_source():
+    """what nobody sees is blamed on the missing source where it is listed"""
+    with hub(CONF.split("github_app")[0]) as h:
+        h.on_BROKER_REST = lambda p, m: (m.close(), p.send(
+            "BROKER_RESTED", m.id, error=NOENT, status=404, code="not_found"))
+        a, box, w = placed(h)
+        for repo, code in (("o/r", "no_source"), ("x/y", "not_found")):
+            m, _ = api(h, w, repo=repo)
+            ok(m and m.name == "API_DONE" and m["credential"] == 0 and
+               m["code"] == code, f"{repo}: {code}", m)
+
+
 def test_api_fails():
     with hub() as h:
         a, box, w = placed(h)
@@ -821,11 +834,16 @@ def test_lockdown_broker():
            "without sources there are none", m)
 
 
+CONF_LISTS = [line for word in ("allowed_repo", "allow_read")
+              for line in CONF.splitlines() if line.split()[0] == word]
+
+
 def test_status():
     with hub() as h:
         m = operator(h, "CTL_BROKER")
         ok(m and m.name == "CTL_BROKER_STATE" and m["lines"] ==
-           ["source app"], "what the broker says of itself", m)
+           ["source app", *CONF_LISTS], "what the broker says of itself, and "
+           "the lists", m)
         h.on_BROKER_STATUS = lambda p, m: h.kill("broker")
         m = operator(h, "CTL_BROKER")
         ok(m and m.name == "CTL_REFUSED" and "broker" in m["reason"],
@@ -859,6 +877,7 @@ def test_reload():
 
 
 def test_settings():
+    key = tempfile.NamedTemporaryFile()     # of mode 0600
     for line, word in (
             ("allowed_repo o", "write OWNER/NAME"),
             ("allowed_repo o/r/x/y", "write OWNER/NAME"),
@@ -870,9 +889,15 @@ def test_settings():
             ("github_app 1 2 key.pem", "ID INSTALLATION KEYFILE"),
             ("github_token_file token", "FILE"),
             ("github_token_file x.example /t", "grant_host x.example"),
+            ("github_app 0 2 /k", "ID INSTALLATION KEYFILE"),
+            ("github_app 1 2 /nowhere/k", "/nowhere/k: No such file"),
+            ("upstream_ca /nowhere/ca", "upstream_ca /nowhere/ca: No such"),
+            ("github_token_file /etc/passwd", "chmod 0600"),
+            ("log_level info\n\n  allow_read  o/r/x/y # c", ":3: "),
+            ("resolve x\nresolve a:1 b", ":1: "),
             ("allowed_repo O/R\nallow_read o/*\ngrant_host g.example\n"
-             "allow_read G.example/o/r\ngithub_app 1 2 /k\n"
-             "github_token_file g.example /t", "")):
+             "allow_read G.example/o/r.git\ngithub_app 1 2 %s\n"
+             "github_token_file g.example %s" % (key.name, key.name), "")):
         env = dict(os.environ, SBX_ROOT="/nonexistent")
         path = os.environ.get("TMPDIR", "/tmp") + f"/sbx-conf.{os.getpid()}"
         with open(path, "w") as f:

@@ -83,7 +83,7 @@
 	"repo": {"type": "string", "maxLength": 512, "description":      \
 	    "That of pr."},                                              \
 	"pr": {"type": "integer", "minimum": 1, "maximum": 2147483647,   \
-	    "description": "Check out this pull request."},              \
+	    "description": "Check out this pull request of repo."},      \
 	"clone_dest": {"type": "string", "maxLength": 4000,              \
 	    "pattern": "^/", "default": "/workspace"},                   \
 	"deps": {"type": "boolean", "default": true, "description":      \
