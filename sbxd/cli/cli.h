@@ -81,6 +81,8 @@ int cmd_token(struct cli *cli, int argc, char **argv);
 /* "HOST/OWNER/NAME" or "OWNER/NAME", which is GitHub's, as grants have them: in
  * lower case, and cut in place.  Not checked. */
 void cli_repo(char *text, const char **ret_host, const char **ret_repo);
+/* Below refs/heads/ or refs/tags/. */
+bool cli_is_ref(const char *s);
 int cmd_explain(struct cli *cli, int argc, char **argv);
 int cmd_grant(struct cli *cli, int argc, char **argv);
 int cmd_lockdown(struct cli *cli, int argc, char **argv);

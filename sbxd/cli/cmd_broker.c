@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define ANSWER_MS 10000
 
@@ -12,6 +13,8 @@ static int
 status(const struct cli *cli, int slot, struct sbx_err *err)
 {
 	const struct sbx_ctl_broker m = { 0 };
+	struct ucred who = { 0 };
+	socklen_t len = sizeof(who);
 	const char *line = NULL;
 	struct sbx_chan c;
 	char text[512];
@@ -25,7 +28,10 @@ status(const struct cli *cli, int slot, struct sbx_err *err)
 		    sbx_error_name(r));
 	else if ((r = ctl_expect(&c, SBX_MSG_CTL_BROKER_STATE, ANSWER_MS,
 	    err)) == 0) {
-		printf("suite %d\n", slot);
+		if (getsockopt(c.fd, SOL_SOCKET, SO_PEERCRED, &who,
+		    &len) == -1)
+			who.pid = 0;
+		printf("suite %d, pid %ld\n", slot, (long)who.pid);
 		while ((line = sbx_strs_next(&c.in->m.ctl_broker_state.lines,
 		    line)) != NULL)
 			printf("  %s\n", sbx_vis(text, sizeof(text), line,
@@ -52,7 +58,8 @@ cmd_broker(struct cli *cli, int argc, char **argv)
 			n++;
 		else if (r != SBX_E_NOENT) {
 			n++;
-			fprintf(stderr, "sbx: suite %d: %s\n", slot, err.msg);
+			fprintf(stderr, "sbx: suite %d: %s\n", slot,
+			    ctl_text(&err));
 			result = CLI_PEER;
 		}
 	}

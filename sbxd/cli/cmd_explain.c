@@ -4,6 +4,7 @@
 #include "common/base/conf.h"
 #include "sbx-proxy/gate.h"
 #include "sbx-proxy/policy.h"
+#include "sbxd/monitor/repos.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -50,6 +51,7 @@ struct question {
 	struct sbx_http_head h;
 	struct verdict v;
 	struct gate g;
+	bool push;
 };
 
 static const struct {
@@ -110,21 +112,85 @@ static const char *const led[POLICY_HOW_MAX] = {
 
 /* Without a grant. */
 #define GRANTED "it changes something there, which needs a grant"
-#define ASK "an operator opens one for a push, with `sbx grant`"
+#define PUBLIC "anonymous: what is public"
 static const struct {
 	bool passes;
 	const char *why, *mend;
 } classes[GATE_CLASS_MAX] = {
-	[GATE_DENIED] = { false, NULL, "" },	/* gate.h says why */
-	[GATE_GIT_READ] = { true, "anonymous: what is public", "" },
-	[GATE_GIT_WRITE] = { false, GRANTED, ASK },
-	[GATE_API_READ] = { true, "anonymous: what is public", "" },
+	[GATE_DENIED] = { false, NULL, "git, the API's reads and downloads are "
+	    "passed: `git clone` and clone_repo take the URL of a repository" },
+	[GATE_GIT_READ] = { true, PUBLIC, "" },
+	[GATE_GIT_WRITE] = { false, GRANTED, "an operator opens one for a "
+	    "push, with `sbx grant`" },
+	[GATE_API_READ] = { true, PUBLIC, "" },
 	[GATE_API_WRITE] = { false, GRANTED ", and there is none for the API",
 	    "" },
 	[GATE_GRAPHQL] = { false, "it may change something there, which needs "
 	    "a grant, and there is none for it", "read with the REST API" },
-	[GATE_ASSET] = { true, "anonymous: what is public", "" },
+	[GATE_ASSET] = { true, PUBLIC, "" },
 };
+
+/* --- repositories ----------------------------------------------------------------- */
+
+enum kept { KEPT_NOT, KEPT_READ, KEPT_UNSOURCED, KEPT_WRITTEN };
+
+/* What the operator's credentials do for a repository. */
+static enum kept
+kept(const struct sbx_conf *c, const char *host, const char *repo)
+{
+	if (!repos_reads(c, host, repo))
+		return (KEPT_NOT);
+	if (!repos_sourced(c, host))
+		return (KEPT_UNSOURCED);
+	return (repos_writes(c, host, repo) ? KEPT_WRITTEN : KEPT_READ);
+}
+
+static const char *const kept_text[] = {
+	[KEPT_NOT] = "in no list: nothing is done there with a credential",
+	[KEPT_READ] = "in allow_read: read with a credential by clone_repo, "
+	    "issue_view and pr_view",
+	[KEPT_UNSOURCED] = "listed, but there is no source of a credential for "
+	    "its host (`sbx register`)",
+	[KEPT_WRITTEN] = "in allowed_repo: read and written with a credential "
+	    "by tools, pushed to by a grant",
+};
+
+/* Of a push: what is to be done before a grant is of use. */
+static const char *
+push_mend(const char *host, enum kept k)
+{
+	bool github = strcmp(host, SBX_GITHUB) == 0;
+
+	if (k == KEPT_WRITTEN || (!github && k != KEPT_UNSOURCED))
+		return (classes[GATE_GIT_WRITE].mend);
+	if (k == KEPT_UNSOURCED)
+		return ("name a source of a credential (`sbx register`); then "
+		    "an operator opens a grant, with `sbx grant`");
+	return (SBX_GITHUB " takes no push without a credential: write "
+	    "`allowed_repo OWNER/NAME` into sbx.conf, with a source (`sbx "
+	    "register`); then an operator opens a grant, with `sbx grant`");
+}
+
+/* mend: of the class; replaced where there is a better one. */
+static void
+repository(const struct question *q, const struct sbx_conf *c,
+    const char **mend)
+{
+	const char *host = q->host.text;
+	char repo[sizeof(q->g.owner) + sizeof(q->g.repo)];
+	enum kept k;
+
+	if (q->v.how < POLICY_GIT || q->g.owner[0] == '\0' ||
+	    q->g.repo[0] == '\0')
+		return;
+	if (q->v.how == POLICY_GITHUB)
+		host = SBX_GITHUB;
+	(void)snprintf(repo, sizeof(repo), "%s/%s", q->g.owner, q->g.repo);
+	k = kept(c, host, repo);
+	line("lists", kept_text[k]);
+	if (q->g.class == GATE_GIT_WRITE)
+		*mend = push_mend(host, k);
+}
 
 /* What there is to be said of the request itself. */
 static bool
@@ -150,10 +216,10 @@ judge(struct question *q, const char **ret_why, const char **ret_mend)
 }
 
 static int
-answer(struct question *q, const struct policy *p)
+answer(struct question *q, const struct policy *p, const struct sbx_conf *c)
 {
 	const char *why = "", *mend = "";
-	char rule[HOST_MAX + 32] = "";
+	char rule[HOST_MAX + 32] = "", narrow[HOST_MAX + 80];
 	bool good;
 
 	policy_decide(p, q->scheme, &q->host, q->port, &q->v);
@@ -168,11 +234,15 @@ answer(struct question *q, const struct policy *p)
 		line("class", q->v.how >= POLICY_GIT ?
 		    gate_name(q->g.class) : "");
 		line("why", why);
+		repository(q, c, &mend);
 		line("mend", mend);
 	} else {
 		line("code", q->v.code);
 		line("why", q->v.reason);
-		line("mend", q->v.mend);
+		/* what a push wants of a host is git, and no tunnel */
+		(void)snprintf(narrow, sizeof(narrow), "write `grant_host %s` "
+		    "into sbx.conf", q->host.text);
+		line("mend", q->push && !p->locked ? narrow : q->v.mend);
 	}
 	return (good ? CLI_OK : CLI_PEER);
 }
@@ -189,6 +259,9 @@ push_url(char *text, const char *ref, char **ret_url, struct sbx_err *err)
 	    strchr(slash + 1, '/') != NULL)
 		return (sbx_err_set(err, SBX_E_SYNTAX, "write the repository "
 		    "as OWNER/NAME or HOST/OWNER/NAME"));
+	if (!cli_is_ref(ref))
+		return (sbx_err_set(err, SBX_E_SYNTAX, "write the whole name "
+		    "of the ref: refs/heads/%.100s, or refs/tags/...", ref));
 	(void)printf("push of %s to %s/%s: ", ref, host, repo);
 	*ret_url = sbx_xasprintf("https://%s/%s/git-receive-pack", host, repo);
 	return (0);
@@ -214,6 +287,7 @@ cmd_explain(struct cli *cli, int argc, char **argv)
 	argv += optind;
 	if (argc == 3 && strcmp(argv[0], "push") == 0) {
 		method = "POST";
+		q.push = true;
 		r = push_url(argv[1], argv[2], &url, &err);
 	} else if (argc == 1) {
 		url = sbx_xstrdup(argv[0]);
@@ -224,8 +298,10 @@ cmd_explain(struct cli *cli, int argc, char **argv)
 	    (r = cli_conf(cli, c, &err)) != 0 ||
 	    (r = policy_conf(&p, c, &err)) != 0)
 		r = cli_fail(r == SBX_E_SYS ? CLI_FATAL : CLI_USAGE, &err);
-	else
-		r = answer(&q, &p);
+	else {
+		p.locked = cli_locked(cli);
+		r = answer(&q, &p, c);
+	}
 	policy_clear(&p);
 	sbx_buf_clear(&q.head);
 	return (r);

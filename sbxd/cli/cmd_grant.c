@@ -18,7 +18,7 @@ struct options {
 };
 
 static int
-take_options(int argc, char **argv, struct options *o)
+take_options(int argc, char **argv, struct options *o, struct sbx_err *err)
 {
 	int opt;
 
@@ -31,11 +31,49 @@ take_options(int argc, char **argv, struct options *o)
 		case 't':
 			if (sbx_parse_u64(optarg, 1, LIFE_MAX_S,
 			    &o->seconds) != 0)
-				return (CLI_SYNTAX);
+				return (sbx_err_set(err, SBX_E_RANGE, "-t is 1 "
+				    "to %u seconds", LIFE_MAX_S));
 			break;
 		default: return (CLI_SYNTAX);
 		}
 	return (argc - optind == 4 ? 0 : CLI_SYNTAX);
+}
+
+static bool
+is_oid(const char *s)
+{
+	return (sbx_is_hex(s, 40) || sbx_is_hex(s, 64));
+}
+
+bool
+cli_is_ref(const char *s)
+{
+	size_t n = strncmp(s, "refs/heads/", 11) == 0 ? 11 :
+	    strncmp(s, "refs/tags/", 10) == 0 ? 10 : 0;
+
+	return (n > 0 && s[n] != '\0');
+}
+
+/* What the proxy holds a push to, with a sentence for each. */
+static int
+check(char **argv, const char *old_id, struct sbx_err *err)
+{
+	const char *ref = argv[1], *new_id = argv[2];
+
+	if (!cli_is_ref(ref))
+		return (sbx_err_set(err, SBX_E_SYNTAX, "write the whole name "
+		    "of the ref: refs/heads/%.100s, or refs/tags/...", ref));
+	if (!is_oid(new_id) || (old_id != NULL && !is_oid(old_id)))
+		return (sbx_err_set(err, SBX_E_SYNTAX, "\"%.70s\" is no whole "
+		    "id of a commit (40 or 64 hexadecimal digits): `git "
+		    "rev-parse` prints it", is_oid(new_id) ? old_id : new_id));
+	if (old_id != NULL && strlen(old_id) != strlen(new_id))
+		return (sbx_err_set(err, SBX_E_SYNTAX, "the ids are not of "
+		    "one kind: 40 digits or 64, both"));
+	if (strspn(new_id, "0") == strlen(new_id))
+		return (sbx_err_set(err, SBX_E_SYNTAX, "no grant deletes a "
+		    "ref: the new id is all zeros"));
+	return (0);
 }
 
 void
@@ -69,9 +107,11 @@ cmd_grant(struct cli *cli, int argc, char **argv)
 	size_t n;
 	int r, slot;
 
-	if ((r = take_options(argc, argv, &o)) != 0)
-		return (r);
+	if ((r = take_options(argc, argv, &o, &err)) != 0)
+		return (r == CLI_SYNTAX ? r : cli_fail(CLI_USAGE, &err));
 	argv += optind;
+	if (check(argv + 1, o.old_id, &err) != 0)
+		return (cli_fail(CLI_USAGE, &err));
 	cli_repo(argv[1], &m.host, &m.repo);
 	m.ref = argv[2];
 	m.new_id = argv[3];
@@ -97,5 +137,5 @@ cmd_grant(struct cli *cli, int argc, char **argv)
 		    "within %u s\n", c.in->m.ctl_granted.grant, m.new_id,
 		    m.ref, m.host, m.repo, (unsigned)o.seconds);
 	sbx_chan_clear(&c);
-	return (r == 0 ? CLI_OK : cli_fail(CLI_PEER, &err));
+	return (r == 0 ? CLI_OK : ctl_fail(CLI_PEER, &err));
 }

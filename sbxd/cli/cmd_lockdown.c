@@ -98,9 +98,18 @@ tell_all(const struct cli *cli, bool on)
 		if (r == 0 || r == SBX_E_NOENT)
 			continue;
 		failed++;
-		fprintf(stderr, "sbx: suite %d: %s\n", slot, err.msg);
+		fprintf(stderr, "sbx: suite %d: %s\n", slot,
+		    ctl_text(&err));
 	}
 	return (failed);
+}
+
+static int
+show(const struct cli *cli)
+{
+	printf("%s\n", cli_locked(cli) ? "locked down: `sbx lockdown off` "
+	    "lifts it" : "open: no lockdown is on");
+	return (CLI_OK);
 }
 
 /* What closes closes first, whoever can be told. */
@@ -145,6 +154,8 @@ cmd_lockdown(struct cli *cli, int argc, char **argv)
 {
 	if (argc == 1 || (argc == 2 && strcmp(argv[1], "on") == 0))
 		return (lock(cli));
+	if (argc == 2 && strcmp(argv[1], "status") == 0)
+		return (show(cli));
 	if (argc == 2 && strcmp(argv[1], "off") == 0)
 		return (unlock(cli));
 	return (CLI_SYNTAX);

@@ -4,6 +4,7 @@
 #include "common/proto/accepts.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #define HELLO_MS 5000
@@ -14,11 +15,37 @@ static const uint16_t types[] = { SBX_MSG_CTL_HELLO, SBX_MSG_CTL_REFUSED,
 const struct sbx_accepts cli_from_monitor = { SBX_PROC_CLI, SBX_PROC_MONITOR,
 	types };
 
+/* A refusal has more room than struct sbx_err: it is kept here until it is
+ * printed. */
+static char refusal[CTL_TEXT];
+
+static int
+refused(const struct sbx_ctl_refused *q, struct sbx_err *err)
+{
+	(void)snprintf(refusal, sizeof(refusal), "%s%s%s", q->reason,
+	    q->next[0] != '\0' ? ". " : "", q->next);
+	return (sbx_err_set(err, SBX_E_POLICY, "%.250s", q->reason));
+}
+
+const char *
+ctl_text(const struct sbx_err *err)
+{
+	return (err->code == SBX_E_POLICY && refusal[0] != '\0' &&
+	    strncmp(err->msg, refusal, strlen(err->msg)) == 0 ? refusal :
+	    err->msg);
+}
+
+int
+ctl_fail(int status, const struct sbx_err *err)
+{
+	fprintf(stderr, "sbx: %s\n", ctl_text(err));
+	return (status);
+}
+
 int
 ctl_expect(struct sbx_chan *c, uint16_t type, int timeout_ms,
     struct sbx_err *err)
 {
-	const struct sbx_ctl_refused *q = &c->in->m.ctl_refused;
 	int r = sbx_chan_recv(c, timeout_ms);
 
 	if (r == SBX_E_CLOSED)
@@ -28,8 +55,7 @@ ctl_expect(struct sbx_chan *c, uint16_t type, int timeout_ms,
 		return (sbx_err_set(err, r, "the suite does not answer as it "
 		    "should: %s", sbx_error_name(r)));
 	if (c->in->hdr.type == SBX_MSG_CTL_REFUSED)
-		return (sbx_err_set(err, SBX_E_POLICY, "%.180s%s%.60s",
-		    q->reason, q->next[0] != '\0' ? ". " : "", q->next));
+		return (refused(&c->in->m.ctl_refused, err));
 	if (c->in->hdr.type != type)
 		return (sbx_err_set(err, SBX_E_STATE, "the suite does not "
 		    "answer as it should"));

@@ -18,5 +18,11 @@ int ctl_open(const struct cli *cli, int slot, struct sbx_chan *ret_c,
  * what sbx_chan_recv() returns. */
 int ctl_expect(struct sbx_chan *c, uint16_t type, int timeout_ms,
     struct sbx_err *err);
+/* A refusal's whole sentence and mend, as CTL_REFUSED has them; else what err
+ * says.  Borrowed until the next answer. */
+#define CTL_TEXT 770		/* CTL_REFUSED.reason and .next */
+const char *ctl_text(const struct sbx_err *err);
+/* As cli_fail(). */
+int ctl_fail(int status, const struct sbx_err *err);
 
 #endif

@@ -88,6 +88,57 @@ doctor_owner(const struct doctor *d, const struct doctor_check *c,
 	return (doctor_fact(r, r->mend[0] == '\0'));
 }
 
+/* A file of a source, as the broker takes one.  false: r says what is wrong. */
+static bool
+credential_ok(struct doctor_result *r, const char *file, uid_t owner)
+{
+	struct stat st;
+
+	doctor_step(r, "lstat(%.100s)", file);
+	if (lstat(file, &st) == -1) {
+		(void)doctor_failed(r);
+		doctor_mend(r, "sbx register app\n# or: sbx register token\n");
+		return (false);
+	}
+	doctor_detail(r, "%.200s: uid %u, mode %04o", file, st.st_uid,
+	    st.st_mode & 07777);
+	if (!S_ISREG(st.st_mode))
+		doctor_mend(r, "# name the file itself, in sbx.conf\n");
+	else if (st.st_uid != owner)
+		doctor_mend(r, "chown %u %s\n", owner, file);
+	if (S_ISREG(st.st_mode) && (st.st_mode & 077) != 0)
+		doctor_mend(r, "chmod 0600 %s\n", file);
+	return (doctor_fact(r, r->mend[0] == '\0') == 0);
+}
+
+int
+doctor_credentials(const struct doctor *d, const struct doctor_check *c,
+    struct doctor_result *r)
+{
+	const struct sbx_conf_list *const lists[] = { &d->conf.github_app,
+		&d->conf.github_token_file };
+	const struct passwd *pw = geteuid() == 0 ? getpwnam("sbx-broker") :
+	    NULL;
+	uid_t owner = pw != NULL ? pw->pw_uid : geteuid();
+	const char *v, *end, *file;
+	unsigned n = 0;
+
+	(void)c;
+	for (size_t i = 0; i < SBX_NELEM(lists); i++) {
+		v = lists[i]->data;
+		for (end = v + lists[i]->len; v < end; v += strlen(v) + 1) {
+			file = strrchr(v, ' ') != NULL ? strrchr(v, ' ') + 1 :
+			    v;
+			/* else it is systemd's to bring */
+			if (*file == '/' && !credential_ok(r, file, owner))
+				return (-1);
+			n++;
+		}
+	}
+	doctor_detail(r, "%u files are named in sbx.conf", n);
+	return (0);
+}
+
 int
 doctor_lockdown(const struct doctor *d, const struct doctor_check *c,
     struct doctor_result *r)

@@ -67,6 +67,10 @@ const struct doctor_check doctor_checks[] = {
 	    .weight = DOCTOR_OPTIONAL, .probe = doctor_lockdown,
 	    .lost = "no sandbox has a way out, and nothing is done with a "
 	    "credential", .mend = "sbx lockdown off\n" },
+	{ .name = "credentials", .what = "files of credentials",
+	    .weight = DOCTOR_OPTIONAL, .probe = doctor_credentials,
+	    .lost = "that source gives no token: what it is for is read as "
+	    "anybody may, and not written", .mend = "" },
 	{ .name = "nofile", .what = "open files", .probe = doctor_nofile,
 	    .lost = "fewer sandboxes at once, with fewer open files each; "
 	    "below 640 no suite starts",

@@ -48,13 +48,13 @@ static const struct command {
 	{ "grant", cmd_grant,
 	    "[-f] [-o OLD] [-t SECONDS] SANDBOX [HOST/]OWNER/NAME REF NEW",
 	    "let a sandbox push one commit to one ref" },
-	{ "lockdown", cmd_lockdown, "[on | off]",
+	{ "lockdown", cmd_lockdown, "[on | off | status]",
 	    "end every grant and token and close all ways out, or lift that" },
 	{ "broker", cmd_broker, "status",
 	    "show where credentials come from, and nothing of them" },
 	{ "register", cmd_register, "app [--host HOST] [--id N] "
-	    "[--installation N] [--key FILE]\n           [--write] | token "
-	    "[--host HOST] [--stdin] [--write]",
+	    "[--installation N] [--key FILE]\n           [--write] [--replace] |"
+	    "\n           token [--host HOST] [--stdin] [--write] [--replace]",
 	    "put a GitHub App's key or a token where the broker reads it" },
 	{ "explain", cmd_explain, "[-X METHOD] URL | push [HOST/]OWNER/NAME REF",
 	    "say whether egress allows it, why, and what would" },

@@ -46,6 +46,7 @@ def explain(s):
     os.makedirs(f"{s.root}/etc", exist_ok=True)
     with open(f"{s.root}/etc/sbx.conf", "a") as f:
         f.write("allow_host .tunnel.example\ngrant_host git.example\n"
+                "allowed_repo me/it.git\n"
                 "intercept_host seen.example\n")
     for words, code, said in (
             (["https://a.tunnel.example/x?y"], 0, "as it is"),
@@ -59,19 +60,31 @@ def explain(s):
             (["https://git.example/api/v4/projects"], 3, "git's requests"),
             (["push", "git.example/O/R", "refs/heads/x"], 3,
              "push of refs/heads/x to git.example/o/r: refused"),
-            (["push", "o/r", "refs/heads/x"], 3, "sbx grant"),
+            (["push", "o/r", "refs/heads/x"], 3, "allowed_repo OWNER/NAME"),
+            (["push", "me/it", "refs/heads/x"], 3, "sbx register"),
+            (["push", "git.example/me/it", "refs/heads/x"], 3, "in no list"),
+            (["push", "ghe.test/a/b", "refs/tags/x"], 3, "grant_host ghe.test"),
+            (["https://api.github.com/repos/me/it"], 0, "listed, but"),
+            (["https://github.com/me/it"], 3, "clone_repo"),
             (["-X", "POST", "https://api.github.com/graphql"], 3, "REST")):
         r = s.sbx("explain", *words)
         ok(r.returncode == code and said in r.stdout,
            f"explain {' '.join(words)}", r)
     for words in (["ftp://a.example/"], ["https://us@er.example/"],
-                  ["https://a.example/b c"], ["push", "r", "x"]):
+                  ["https://a.example/b c"], ["push", "r", "refs/heads/x"],
+                  ["push", "o/r", "main"]):
         r = s.sbx("explain", *words)
         ok(r.returncode == 1 and r.stdout == "" and r.stderr != "",
            f"explain takes no {' '.join(words)}", r)
-    r = s.sbx("grant", "none", "o/r", "refs/heads/x", "0" * 40)
-    ok(r.returncode == 3 and "none" in r.stderr,
-       "no grant for a sandbox that is not there", r)
+    for last, word in ((["refs/heads/x", "a" * 40], "none"),
+                       (["refs/heads/x", "a" * 12], "rev-parse"),
+                       (["x", "a" * 40], "refs/heads/x"),
+                       (["refs/heads/x", "0" * 40], "deletes")):
+        r = s.sbx("grant", "none", "o/r", *last)
+        ok(r.returncode in (1, 3) and word in r.stderr, "no grant: " + word, r)
+    r = s.sbx("grant", "-t", "3601", "none", "o/r", "refs/heads/x", "a" * 40)
+    ok(r.returncode == 1 and "1 to 3600" in r.stderr, "no grant that long", r)
+    ok("no lockdown" in s.sbx("lockdown", "status").stdout, "lockdown status")
 
 
 def sandboxes(s, box):

@@ -242,6 +242,10 @@ def resources(place, base):
             f.write(text)
         expect("sbx.conf: " + text.strip(), place, base, None, row, "", "",
                mend)
+    with open(place.root + "/etc/sbx.conf", "w") as f:
+        f.write("github_token_file /nowhere/token\n")
+    expect("a credential that is not there", place, base, None,
+           "credentials", "lstat", "ENOENT", "sbx register", essential=False)
     shutil.rmtree(place.root + "/etc")
     disk(place)
 

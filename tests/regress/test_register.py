@@ -6,6 +6,7 @@ import pty
 import pwd
 import select
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -17,7 +18,8 @@ import mcp      # noqa: E402
 tap = mcp.Tap()
 ok = tap.ok
 TOKEN = "ghp_" + "Z" * 36
-KEY = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n"
+KEY = subprocess.run(["openssl", "genrsa", "2048"], capture_output=True,
+                     text=True, check=True).stdout
 top = tempfile.mkdtemp(prefix="sbx-register-")
 os.chmod(top, 0o755)
 
@@ -78,22 +80,38 @@ def test_token():
     kept("github.com-token", "a token", TOKEN)
     good, r = conf_ok(r.stdout)
     ok(good, "sbxd takes the line", r)
-    r = sbx("register", "token", "--stdin", "--host", "Git.Example",
-            "--write", text=TOKEN)
-    with open(top + "/etc/sbx.conf") as f:
-        text = f.read()
-    ok(r.returncode == 0 and r.stdout == "" and text == "github_token_file "
-       f"git.example {top}/etc/credentials/git.example-token\n",
-       "of another host, into sbx.conf", (r, text))
-    good, r = conf_ok("grant_host git.example\n" + text)
+    with open(top + "/etc/sbx.conf", "w") as f:
+        f.write("log_level info")       # no newline: not ours to run on into
+    for i in range(2):
+        r = sbx("register", "token", "--stdin", "--host", "Git.Example",
+                "--write", *["--replace"][:i], text=TOKEN)
+        with open(top + "/etc/sbx.conf") as f:
+            text = f.read()
+        ok(r.returncode == 0 and r.stdout == "" and text ==
+           "log_level info\ngrant_host git.example\ngithub_token_file "
+           f"git.example {top}/etc/credentials/git.example-token\n",
+           "of another host, into sbx.conf, once", (r, text))
+    good, r = conf_ok(text)
     ok(good, "sbxd takes that, too", r)
-    for text in ("", "two words", "a\x01b", "x" * 2049):
-        r = sbx("register", "token", "--stdin", text=text)
-        ok(r.returncode == 1 and "one word" in r.stderr, f"no token: "
+    r = sbx("register", "token", "--stdin", text="ghp_" + "Y" * 36)
+    ok(r.returncode == 1 and "--replace" in r.stderr,
+       "one in use is not replaced unasked", r)
+    for text, word in (("", "empty"), ("two words" * 3, "characters"),
+                       ("x" * 2049, "20 to 2048"), ("x", "20 to 2048"),
+                       ("x" * 40, "ghp_")):
+        r = sbx("register", "token", "--stdin", "--replace", text=text)
+        ok(r.returncode == 1 and word in r.stderr, f"no token: "
            f"{text[:9]!r}", r)
     kept("github.com-token", "what was there stays", TOKEN)
     r = sbx("register", "token", "--stdin", text="y" * 20000)
     ok(r.returncode == 1 and "longer" in r.stderr, "much too long", r)
+
+
+def make(name, *how):
+    r = subprocess.run(["openssl", *how], capture_output=True, check=True)
+    with open(f"{top}/{name}", "wb") as f:
+        f.write(r.stdout)
+    return f.name
 
 
 def test_app():
@@ -104,13 +122,19 @@ def test_app():
             key)
     ok(r.returncode == 0 and r.stdout == "github_app 12 34 "
        f"{top}/etc/credentials/github.com-app-12.pem\n" and
-       "MIIE" not in r.stdout + r.stderr, "an App", r)
+       "MII" not in r.stdout + r.stderr, "an App", r)
     kept("github.com-app-12.pem", "its key", KEY)
     good, r = conf_ok(r.stdout)
     ok(good, "sbxd takes the line", r)
     for what, word, args in (
             ("no number", "numbers", ["--id", "x"]),
+            ("0 is nobody's", "numbers", ["--id", "0"]),
             ("no key", "no private key", ["--key", "/etc/passwd"]),
+            ("another kind", "not of RSA", ["--key", make("ec", "ecparam",
+             "-genkey", "-name", "prime256v1", "-noout")]),
+            ("a short one", "1024 bits", ["--key", make("short", "genrsa",
+                                                        "1024")]),
+            ("one that is there", "--replace", []),
             ("nothing there", "No such file", ["--key", top + "/none"]),
             ("no host", "no name of a host", ["--host", "a/../b"]),
             ("no host", "no name of a host", ["--host", ".."])):
@@ -131,19 +155,30 @@ def test_arguments():
         ok(r.returncode == 1 and "usage" in r.stderr,
            f"usage: {args[:2]}", r)
     r = sbx("register", "token")
-    ok(r.returncode == 1 and "--stdin" in r.stderr, "without a terminal", r)
+    ok(r.returncode == 1 and "--stdin" in r.stderr and "option" not in
+       r.stderr, "without a terminal", r)
+    r = sbx("register", "app", "--id", "1")
+    ok(r.returncode == 1 and "give --installation" in r.stderr,
+       "without a terminal: which option", r)
+    top2 = top + "/new/root"
+    r = subprocess.run([mcp.BUILD + "/sbx", "register", "token", "--stdin"],
+                       input=TOKEN, text=True, capture_output=True,
+                       timeout=20, env=dict(os.environ, SBX_ROOT=top2))
+    ok(r.returncode == 0 and os.path.exists(
+        top2 + "/etc/credentials/github.com-token"), "in a new place", r)
 
 
-def test_terminal():
-    """what is typed is not shown"""
+def typed(*args, keys):
+    """register on a terminal: its wait status, and all that was seen"""
     pid, fd = pty.fork()
     if pid == 0:
         os.environ["SBX_ROOT"] = top
-        os.execv(mcp.BUILD + "/sbx", ["sbx", "register", "token"])
-    seen, typed = b"", False
+        os.execv(mcp.BUILD + "/sbx", ["sbx", "register", *args])
+    seen, done = b"", False
     while True:
         ready, _, _ = select.select([fd], [], [], 10)
         if not ready:
+            os.kill(pid, 9)
             break
         try:
             got = os.read(fd, 4096)
@@ -152,15 +187,32 @@ def test_terminal():
         if not got:
             break
         seen += got
-        if b"not shown" in seen and not typed:
-            typed = True
+        if b": " in seen and not done:
+            done = True
             select.select([], [], [], 0.3)      # until the echo is off
-            os.write(fd, b"ghp_typed\n")
+            if isinstance(keys, int):
+                os.kill(pid, keys)
+            else:
+                os.write(fd, keys)
     _, status = os.waitpid(pid, 0)
-    ok(status == 0 and typed and b"ghp_typed" not in seen,
-       "a token is asked for and not shown", seen)
-    kept("github.com-token", "typed", "ghp_typed")
     os.close(fd)
+    return status, seen
+
+
+def test_terminal():
+    """what is typed is not shown"""
+    token = "ghp_typed" + "T" * 30
+    status, seen = typed("token", "--replace", keys=token.encode() + b"\n")
+    ok(status == 0 and b"ghp_typed" not in seen,
+       "a token is asked for and not shown", seen)
+    kept("github.com-token", "typed", token)
+    for what, args, keys, sig in (
+            ("^C", ["token"], b"\x03", signal.SIGINT),
+            ("^C at what is shown", ["app"], b"\x03", signal.SIGINT),
+            ("SIGTERM", ["token"], signal.SIGTERM.value, signal.SIGTERM)):
+        status, seen = typed(*args, keys=keys)
+        ok(os.WIFSIGNALED(status) and os.WTERMSIG(status) == sig,
+           what + " ends it at once", (status, seen))
 
 
 def test_links():
@@ -170,7 +222,7 @@ def test_links():
         f.write("mine")
     os.unlink(path)
     os.symlink(top + "/elsewhere", path)
-    sbx("register", "token", "--stdin", text=TOKEN)
+    sbx("register", "token", "--stdin", "--replace", text=TOKEN)
     with open(top + "/elsewhere") as f:
         ok(f.read() == "mine" and not os.path.islink(path),
            "a link is replaced")
