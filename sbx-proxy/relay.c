@@ -108,6 +108,25 @@ hurry_host(const struct http *h)
 	    TCP_QUICKACK, &one, sizeof(one));
 }
 
+/* A client of git would ask for a name and a password, which nobody has here
+ * and which would not be passed. */
+static bool
+wants_credential(const struct request *q, const struct sbx_http_answer *a)
+{
+	return (a->status == 401 && q->class == GATE_GIT_READ &&
+	    *q->grant == '\0');
+}
+
+static enum step
+not_shown(struct http *h)
+{
+	return (http_refuse(h, &(struct refusal){ LAYER_GRANT, 403,
+	    "needs_credential", "the host shows it to nobody without a "
+	    "credential, and a sandbox has none", "A repository that the "
+	    "operator listed is read by the tool clone_repo, while that runs; "
+	    "with fetch: true it brings a clone up to date" }));
+}
+
 static enum step
 pass_head(struct http *h, const struct sbx_http_answer *a)
 {
@@ -153,6 +172,8 @@ relay_head(struct http *h)
 	if (a.status == 101)
 		return (bad_answer(h, "upgrade", "it changes the protocol"));
 	s->seen = 0;
+	if (wants_credential(&h->req, &a))
+		return (not_shown(h));
 	if (a.status >= 200) {
 		enum step step = pass_head(h, &a);
 

@@ -78,8 +78,10 @@ verify_failed(struct http *h)
 		text = X509_verify_cert_error_string(verified);
 	} else if (e != 0)
 		text = ERR_reason_error_string(e);
-	(void)snprintf(why, sizeof(why), "TLS with %.128s failed: %s",
-	    h->c.host.text, text == NULL ? "it closed the connection" : text);
+	(void)snprintf(why, sizeof(why), "TLS with %.80s failed: %.80s%s",
+	    h->c.host.text, text == NULL ? "it closed the connection" : text,
+	    verified == X509_V_OK ? "" : " (a CA of one's own is named in "
+	    "upstream_ca of sbx.conf)");
 	return (http_refuse(h, &r));
 }
 

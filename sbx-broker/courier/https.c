@@ -457,8 +457,11 @@ https_failed(struct https *h)
 	(void)sbx_vis(why, sizeof(why), h->why[0] != '\0' ? h->why :
 	    curl_easy_strerror(h->result), strlen(h->why[0] != '\0' ? h->why :
 	    curl_easy_strerror(h->result)));
-	if (h->result == CURLE_PEER_FAILED_VERIFICATION ||
-	    h->result == CURLE_SSL_CONNECT_ERROR ||
+	if (h->result == CURLE_PEER_FAILED_VERIFICATION)
+		(void)courier_fail(h->courier, "tls", "no TLS with the host: "
+		    "%.150s (a CA of one's own is named in upstream_ca of "
+		    "sbx.conf)", why);
+	else if (h->result == CURLE_SSL_CONNECT_ERROR ||
 	    h->result == CURLE_SSL_ISSUER_ERROR)
 		(void)courier_fail(h->courier, "tls", "no TLS with the host: "
 		    "%s", why);

@@ -128,6 +128,8 @@ def clones(p):
     code, out = p.s.sh(p.box, "cd /workspace/a/secret && git fetch")
     ok(code != 0 and p.gh.log[-1].auth == "" and p.gh.log[-1].status == 401,
        "and its grant is over: git alone gets nothing", (code, out))
+    ok("BLOCKED by sbx" in out and "clone_repo" in out, "and is told why",
+       out)
     n = len(p.gh.tokens)
     r = p.clone("ACME/Secret", "b")
     ok(r.get("status") == "ok" and len(p.gh.tokens) == n,

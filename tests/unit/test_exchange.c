@@ -801,6 +801,23 @@ test_tls(void)
 	finish("tls");
 }
 
+/* What a host shows to nobody ends in a sentence, and in no prompt. */
+static void
+test_needs_credential(void)
+{
+	(void)enter("git.test", "git.test");
+	say("GET /o/r.git/info/refs?service=git-upload-pack HTTP/1.1\r\n"
+	    "Host: git.test\r\n\r\n");
+	ok(t.dials == 1 && host_shake(), "a repository is asked for");
+	turn();
+	answer("HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic\r\n"
+	    "Content-Length: 2\r\n\r\nno");
+	ok(got("HTTP/1.1 403 ") && got("BLOCKED by sbx") && got("clone_repo") &&
+	    !got("WWW-Auth") && strcmp(t.code, "needs_credential") == 0,
+	    "401: no client is asked for a password (%s)", t.code);
+	finish("needs a credential");
+}
+
 /* --- pushes -------------------------------------------------------------- */
 
 #define ZERO "0000000000000000000000000000000000000000"
@@ -1034,6 +1051,7 @@ main(void)
 	test_names();
 	test_inside();
 	test_tls();
+	test_needs_credential();
 	test_push();
 	test_reported_push();
 	test_budget();
