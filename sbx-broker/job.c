@@ -326,6 +326,20 @@ tell(struct job *j, const struct outcome *out)
 	sbx_fatal("an exchange of no kind");
 }
 
+/* How it went with what its token is from, for who looks at the status. */
+static void
+tell_source(const struct job *j, const struct outcome *out)
+{
+	if (j->token == NULL || j->kind == JOB_REVOKE)
+		return;
+	if (out->fault.error == 0 && out->told)
+		source_said(&j->k->sources, j->token->source, NULL);
+	else if (out->fault.error != 0 &&
+	    strcmp(out->fault.code, "unauthorized") == 0)
+		source_said(&j->k->sources, j->token->source, "the host does "
+		    "not take its token");
+}
+
 void
 job_end(struct job *j, const struct outcome *out)
 {
@@ -348,6 +362,7 @@ job_end(struct job *j, const struct outcome *out)
 	if (out->fault.error != 0 && j->token != NULL &&
 	    strcmp(out->fault.code, "unauthorized") == 0)
 		token_retire(k, j->token, "its host did not take it");
+	tell_source(j, out);
 	tell(j, out);
 	job_free(j);
 	if (counted)

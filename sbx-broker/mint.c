@@ -104,6 +104,7 @@ note(struct mint *m, const char *fmt, ...)
 	log_notice("no token of %s: %s", source_text(m->src, who, sizeof(who)),
 	    text);
 	record_no_mint(m->k, m->src, m->repo, m->permissions, text);
+	source_said(&m->k->sources, m->src, text);
 	if (m->why[0] == '\0')
 		(void)snprintf(m->why, sizeof(m->why), "%.96s: %.150s",
 		    source_text(m->src, who, sizeof(who)), text);
@@ -387,6 +388,7 @@ mint_answered(struct mint *m, const struct minted *a)
 		fail(m, SBX_E_SYNTAX, "source_failed");
 		return;
 	}
+	source_said(&m->k->sources, m->src, NULL);
 	if (!command)
 		app_answered(m, t, a->expires_wall_s);
 	mint_over(m, t, NULL);

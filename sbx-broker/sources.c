@@ -88,6 +88,10 @@ bad_open(struct source *s, int error)
 		bad(s, "%s: systemd gives it to the user of the unit, and "
 		    "sbx-broker is uid %u; set User= there", strerror(error),
 		    (unsigned)geteuid());
+	else if (error == EACCES)
+		bad(s, "%s: sbx-broker is uid %u, which must own the file and "
+		    "may enter its directory (`sbx register` does both)",
+		    strerror(error), (unsigned)geteuid());
 	else
 		bad(s, "%s", strerror(error));
 }
@@ -394,4 +398,14 @@ sources_next(const struct sources *all, const char *host,
 		if (strcmp(s->host, host) == 0)
 			return (s);
 	return (NULL);
+}
+
+void
+source_said(struct sources *all, const struct source *s, const char *why)
+{
+	struct source *own = &all->s[s - all->s];
+
+	own->asked_wall_ns = sbx_wall_ns();
+	(void)snprintf(own->why, sizeof(own->why), "%s", /* cut, not refused */
+	    why != NULL ? why : "");
 }

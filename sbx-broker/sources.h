@@ -35,6 +35,8 @@ struct source {
 	char fingerprint[56];
 	struct token *token;	/* TOKEN; a reference */
 	char bad[256];		/* "": usable, else why not */
+	uint64_t asked_wall_ns;	/* it was last, 0: never; why: it gave none, */
+	char why[160];		/* or the host took none; "": all was well */
 };
 struct sources {
 	struct source s[SOURCES_MAX];
@@ -51,6 +53,9 @@ void sources_clear(struct sources *all);
  * kinds; usable or not.  NULL: no other. */
 const struct source *sources_next(const struct sources *all, const char *host,
     const struct source *after);
+/* How it went with one of them now; why NULL: well. */
+void source_said(struct sources *all, const struct source *s,
+    const char *why);
 /* The API of a git host. */
 const char *source_api_host(const char *host, char buf[254]);
 const char *source_api_prefix(const char *host);

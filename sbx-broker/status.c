@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 
+#define NS_S 1000000000ull
 #define LINES_MAX 15360u	/* BROKER_STATE.lines */
 
 struct lines {
@@ -24,6 +26,19 @@ add(struct lines *l, const char *fmt, ...)
 	va_end(ap);
 	/* the last ones may be missing then: better than no answer */
 	(void)sbx_strs_add(&l->strs, &l->buf, text);
+}
+
+static void
+add_asked(struct lines *l, const struct source *s)
+{
+	const time_t t = (time_t)(s->asked_wall_ns / NS_S);
+	char when[32] = "";
+	struct tm tm;
+
+	if (gmtime_r(&t, &tm) != NULL)
+		(void)strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
+	add(l, "  last used %s UTC: %s", when, s->why[0] == '\0' ? "it went "
+	    "well" : s->why);
 }
 
 static void
@@ -48,6 +63,8 @@ add_source(struct lines *l, const struct source *s)
 	}
 	add(l, "%s: %s: %s", s->host, what,
 	    s->bad[0] == '\0' ? "usable" : s->bad);
+	if (s->asked_wall_ns != 0)
+		add_asked(l, s);
 }
 
 static unsigned

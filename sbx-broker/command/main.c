@@ -198,13 +198,14 @@ reap(struct run *r)
 	if (r->error != 0)
 		return (r->error);
 	if (read(r->failed, &why, sizeof(why)) == (ssize_t)sizeof(why))
-		return (no_token(r, SBX_E_NOENT, "it cannot be run: %s",
-		    strerror(why)));
+		return (no_token(r, SBX_E_NOENT, "%.80s cannot be run by uid "
+		    "%u: %s", r->argv[0], (unsigned)geteuid(), strerror(why)));
 	if (WIFSIGNALED(status))
 		return (no_token(r, SBX_E_CLOSED, "it was ended by signal %d",
 		    WTERMSIG(status)));
 	if (WEXITSTATUS(status) != 0)
-		return (no_token(r, SBX_E_CLOSED, "it ended with %d",
+		return (no_token(r, SBX_E_CLOSED, "%.80s, run by uid %u, ended "
+		    "with %d", r->argv[0], (unsigned)geteuid(),
 		    WEXITSTATUS(status)));
 	return (0);
 }

@@ -708,7 +708,12 @@ def test_expiry():
         mid = b.exchange()
         other = b.exchange()
         serve(b, mid, error=-19, code="unauthorized", status=401)
+        t.ok(any("last used " in x and x.endswith("not take its token")
+                 for x in b.status()), "status says that its host refused it",
+             b.status())
         serve(b, other)
+        t.ok(any(x.endswith(" UTC: it went well") for x in b.status()),
+             "and that it took it", b.status())
         t.ok(revoked(b, error=-19, code="unauthorized", status=401) == MINTED,
              "one that its host did not take is revoked when no other has it")
         mid = b.exchange()
@@ -852,7 +857,9 @@ def test_command():
             m = b.ch.recv(want="BROKER_WANT")
         b.ch.send("BROKER_NO_CHILD", m.id, proc=COMMAND, reason="no such")
         m = b.done(mid)
-        t.ok("no such" in m["reason"], "it cannot be started", m)
+        t.ok("no such" in m["reason"] and any(
+            "last used " in x and "no such" in x for x in b.status()),
+             "it cannot be started, and the status says so", m)
         mid = b.exchange()
         c = b.child(COMMAND)
         c.ch.send("COURIER_READY")
