@@ -178,9 +178,12 @@ judge_command(const char *s, const struct line *l, const struct push_grant *g)
 		return ("it changes another ref than the granted one");
 	if (!is(new, l->id, g->new_id))
 		return ("it pushes another commit than the granted one");
-	if (!g->force && !is(s, l->id, g->old_id))
-		return ("the ref is not where it was when this was granted");
-	return (NULL);
+	if (g->force || is(s, l->id, g->old_id))
+		return (NULL);
+	return (strspn(g->old_id, "0") == strlen(g->old_id) ? "the ref is there "
+	    "already, and was granted as a new one (`sbx grant -o` with its "
+	    "commit grants the change)" : "the ref is not where it was when "
+	    "this was granted");
 }
 
 /* The state of one request's head. */

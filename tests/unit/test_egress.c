@@ -418,6 +418,14 @@ test_push(void)
 
 	PKT(A " " B " " REF CAPS "\n");
 	judged(0, "", "the granted change");
+	(void)snprintf(g.old_id, sizeof(g.old_id), "%s", Z);
+	PKT(A " " B " " REF CAPS);
+	flush();
+	r = push_judge(push, push_n, &g, &used, &why);
+	ok(r == SBX_E_POLICY && strstr(why, "sbx grant -o") != NULL,
+	    "a ref that is there, granted as a new one (%s)", why);
+	push_n = 0;
+	(void)snprintf(g.old_id, sizeof(g.old_id), "%s", A);
 	PKT("shallow " B);
 	PKT(A " " B " " REF CAPS);
 	judged(0, "", "from a shallow clone");
