@@ -122,6 +122,30 @@ has_capability(const char *caps, size_t n, const char *name)
 	return (false);
 }
 
+/* git's own reader of such a list splits it at every blank there is. */
+static bool
+capabilities_are_good(const char *caps, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)caps[i] < ' ' || caps[i] == 0x7f)
+			return (false);
+	return (true);
+}
+
+/* Also with a value, which git takes for the same. */
+static bool
+has_options(const char *caps, size_t n)
+{
+	static const char name[] = "push-options";
+	const size_t len = sizeof(name) - 1;
+
+	for (size_t i = 0; i + len <= n; i++)
+		if ((i == 0 || caps[i - 1] == ' ') &&
+		    memcmp(caps + i, name, len) == 0)
+			return (true);
+	return (false);
+}
+
 /* What a packet before the flush says; all borrowed. */
 struct line {
 	bool shallow;		/* it is no command */
@@ -144,7 +168,8 @@ line_read(const struct pkt *pkt, bool first, struct line *l)
 		return (nul == NULL && first &&
 		    oid_len(pkt->p + 8, n - 8) == n - 8);
 	}
-	if (nul != NULL && (!first || memchr(l->caps, '\0', l->ncaps) != NULL))
+	if (nul != NULL && (!first || !capabilities_are_good(l->caps,
+	    l->ncaps)))
 		return (false);		/* the first has them, once */
 	l->id = oid_len(pkt->p, n);
 	if (l->id == 0 || n < 2 * l->id + 3 || pkt->p[l->id] != ' ' ||
@@ -189,7 +214,6 @@ judge_command(const char *s, const struct line *l, const struct push_grant *g)
 /* The state of one request's head. */
 struct head {
 	unsigned commands;
-	bool options;		/* push options follow the commands */
 	const char *why;	/* the first thing that was not granted */
 };
 
@@ -204,8 +228,9 @@ command(struct head *h, const struct pkt *pkt, const struct push_grant *g)
 		return (false);
 	if (l.shallow)
 		return (true);
-	if (l.caps != NULL)
-		h->options = line_wants(&l, "push-options");
+	/* "ci.skip": what hosts do with them nobody granted */
+	if (l.caps != NULL && has_options(l.caps, l.ncaps))
+		h->why = "it has push options, which are never granted";
 	why = judge_command(pkt->p, &l, g);
 	if (++h->commands > 1)
 		why = "it changes more than one ref";
@@ -218,19 +243,16 @@ int
 push_judge(const char *p, size_t n, const struct push_grant *grant,
     size_t *ret_used, const char **ret_why)
 {
-	struct head h = { 0, false, NULL };
+	struct head h = { 0, NULL };
 	const char *begin = p;
 	struct pkt pkt;
-	bool commands = true;
 	int r;
 
 	*ret_why = "its reference update request does not parse";
 	while ((r = pkt_next(&p, &n, &pkt)) == 0) {
-		if (pkt.kind == PKT_FLUSH) {
-			if (!commands || !h.options)
-				break;
-			commands = false;	/* one more list: options */
-		} else if (commands && !command(&h, &pkt, grant))
+		if (pkt.kind == PKT_FLUSH)
+			break;
+		if (!command(&h, &pkt, grant))
 			return (SBX_E_SYNTAX);
 	}
 	if (r == SBX_E_AGAIN && (size_t)(p - begin) + n >= PUSH_HEAD_MAX) {

@@ -471,12 +471,19 @@ test_push(void)
 	push_n = 4;
 	judged(SBX_E_SYNTAX, "parse", "a length above git's");
 
-	PKT(A " " B " " REF "\0 push-options");
+	PKT(A " " B " " REF "\0 quiet push-options");
 	flush();
 	PKT("ci.skip");
-	judged(0, "", "push options are a part of the head");
-	PKT(A " " B " " REF "\0 push-options");
-	flush();
+	judged(SBX_E_POLICY, "push options", "push options are not granted");
+	PKT(A " " B " " REF "\0push-options=1 quiet");
+	judged(SBX_E_POLICY, "push options", "nor with a value");
+	PKT(A " " B " " REF "\0 agent=push-options no-push-options");
+	judged(0, "", "what only looks alike passes");
+	PKT(A " " B " " REF "\0 quiet\tpush-options");
+	judged(SBX_E_SYNTAX, "parse", "capabilities split by what git splits at");
+	PKT(A " " B " " REF "\0 quiet\npush-options");
+	judged(SBX_E_SYNTAX, "parse", "or by a newline");
+	PKT(A " " B " " REF "\0 quiet");
 	n = push_n;
 	r = push_judge(push, n, &g, &used, &why);
 	ok(r == SBX_E_AGAIN, "without their end more is needed (%d)", r);
