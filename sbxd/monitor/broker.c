@@ -12,6 +12,7 @@
  */
 
 #define DIAL_NS (25 * S_NS)	/* the proxy gives up after 20 s */
+#define RENEW_NS (10 * S_NS)	/* for tokens to be revoked */
 #define API_PORT 443
 #define STATE_BYTES 15360u	/* CTL_BROKER_STATE.lines, */
 #define STATE_LINES 128u	/* and how many */
@@ -39,6 +40,65 @@ broker_is_up(struct monitor *m)
 	if (m->locked && p != NULL)
 		(void)sbx_send_broker_lock(p, ++m->next_id,
 		    &(struct sbx_broker_lock){ .on = 1 }, NULL);
+}
+
+/* --- other sources ---------------------------------------------------------- */
+
+static void
+take_sources(struct monitor *m)
+{
+	const struct sbx_conf *c = m->renew;
+
+	m->conf.github_app = c->github_app;
+	m->conf.github_token_file = c->github_token_file;
+	memcpy(m->conf.github_token_command, c->github_token_command,
+	    sizeof(m->conf.github_token_command));
+	m->conf.github_token_timeout = c->github_token_timeout;
+	m->conf.allow_bot_commands = c->allow_bot_commands;
+	free(m->renew);
+	m->renew = NULL;
+	m->renew_id = 0;
+}
+
+static void
+renew(struct monitor *m)
+{
+	take_sources(m);
+	component_renew(&m->comps[SBX_PROC_BROKER],
+	    "other sources of credentials count now");
+}
+
+/*
+ * Nothing is done with the old ones from now on.  Their hosts are told that the
+ * tokens end, as at a lockdown, and need the old settings for that; then a
+ * broker that knows the new ones alone takes its place.
+ */
+void
+broker_renew(struct monitor *m, const struct sbx_conf *c)
+{
+	struct sbx_peer *p = component_peer(m, SBX_PROC_BROKER);
+
+	if (m->renew == NULL)
+		m->renew = sbx_xcalloc(1, sizeof(*m->renew));
+	*m->renew = *c;
+	if (p == NULL) {
+		renew(m);
+		return;
+	}
+	m->renew_id = ++m->next_id;
+	m->renew_by_ns = sbx_mono_ns() + RENEW_NS;
+	tick_arm(m);
+	(void)sbx_send_broker_lock(p, m->renew_id, &(struct sbx_broker_lock){
+	    .on = 1 }, NULL);
+}
+
+bool
+broker_renewed(struct monitor *m, uint32_t id)
+{
+	if (id == 0 || id != m->renew_id)
+		return (false);
+	renew(m);
+	return (true);
 }
 
 /* --- processes ---------------------------------------------------------------- */
@@ -340,6 +400,8 @@ broker_lost(struct monitor *m)
 		c->want = 0;
 	}
 	memset(m->dials, 0, sizeof(m->dials));
+	if (m->renew != NULL)
+		take_sources(m);
 	grant_broker_lost(m);
 	exchange_broker_lost(m);
 	api_broker_lost(m);
@@ -367,6 +429,11 @@ broker_tick(struct monitor *m, uint64_t now_ns)
 {
 	struct dial *d;
 
+	if (m->renew_id != 0) {
+		tick_arm(m);
+		if (now_ns >= m->renew_by_ns)
+			renew(m);
+	}
 	for (size_t i = 0; i < SBX_NELEM(m->dials); i++) {
 		d = &m->dials[i];
 		if (d->id == 0)

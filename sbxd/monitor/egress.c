@@ -119,7 +119,8 @@ egress_policy(struct monitor *m)
 	    (int[]){ m->fd_roots, m->fd_resolv }));
 }
 
-/* The settings of egress are the ones that can change while a suite runs. */
+/* The settings of egress are the ones that can change while a suite runs; the
+ * sources of credentials change with the broker (broker_renew). */
 static void
 take_settings(struct sbx_conf *to, const struct sbx_conf *from)
 {
@@ -148,9 +149,9 @@ egress_reload(struct monitor *m)
 	if (r != 0)
 		log_err("SIGHUP: %s; the settings stay as they were", err.msg);
 	else {
-		if (!repos_same_sources(&m->conf, c))
-			log_warn("SIGHUP: other sources of credentials count "
-			    "when the suite starts again");
+		if (!repos_same_sources(m->renew != NULL ? m->renew : &m->conf,
+		    c))
+			broker_renew(m, c);
 		take_settings(&m->conf, c);
 		grant_relisted(m);
 		(void)egress_policy(m);	/* a new proxy gets it at its start */

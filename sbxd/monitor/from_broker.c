@@ -63,7 +63,8 @@ on_broker_state(struct sbx_peer *p, struct sbx_in *in)
 static int
 on_broker_locked(struct sbx_peer *p, struct sbx_in *in)
 {
-	lockdown_broker(of(p), in->hdr.id, &in->m.broker_locked);
+	if (!broker_renewed(of(p), in->hdr.id))
+		lockdown_broker(of(p), in->hdr.id, &in->m.broker_locked);
 	return (0);
 }
 

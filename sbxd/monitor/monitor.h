@@ -571,6 +571,10 @@ struct monitor {
 	bool stopping, stop_killed;
 	unsigned stop_step;		/* enum stop_step */
 	uint32_t stop_lock_id;		/* of BROKER_LOCK: tokens are revoked */
+	struct sbx_conf *renew;		/* owned: sources that count when the
+					 * old ones' tokens are revoked */
+	uint32_t renew_id;		/* of BROKER_LOCK for that */
+	uint64_t renew_by_ns;
 	int exit_code;
 	struct event *stop_timer, *sigs[4];
 };
@@ -910,6 +914,10 @@ bool broker_dialled(struct monitor *m, struct sbx_in *in);
 void broker_status_ask(struct ctl *c);
 void broker_state(struct monitor *m, uint32_t id,
     const struct sbx_broker_state *q);
+/* Other sources of credentials, and what else only the broker's start tells it;
+ * true of the second: the id is that of what the first asked. */
+void broker_renew(struct monitor *m, const struct sbx_conf *c);
+bool broker_renewed(struct monitor *m, uint32_t id);
 void broker_lost(struct monitor *m);
 void broker_proxy_lost(struct monitor *m);
 void broker_tick(struct monitor *m, uint64_t now_ns);

@@ -251,6 +251,8 @@ bool
 repos_same_sources(const struct sbx_conf *a, const struct sbx_conf *b)
 {
 	return (strcmp(a->github_token_command, b->github_token_command) == 0 &&
+	    a->github_token_timeout == b->github_token_timeout &&
+	    a->allow_bot_commands == b->allow_bot_commands &&
 	    a->github_app.len == b->github_app.len &&
 	    memcmp(a->github_app.data, b->github_app.data,
 	    a->github_app.len) == 0 &&
