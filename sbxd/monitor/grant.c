@@ -540,6 +540,46 @@ end_everywhere(struct monitor *m, struct grant *g, const char *word,
 	    why);
 }
 
+/* Another call's or run's for the same read, which goes on. */
+static const struct grant *
+covering(const struct monitor *m, const struct grant *g)
+{
+	for (size_t i = 0; i < SBX_NELEM(m->grants); i++) {
+		const struct grant *o = &m->grants[i];
+
+		if (o->used && o != g && o->step == GRANT_LIVE &&
+		    o->op == SBX_GRANT_FETCH && o->credential &&
+		    (o->run[0] != '\0' ? strcmp(o->run, g->run) != 0 :
+		    o->maker != NULL && o->maker != g->maker) &&
+		    strcmp(o->container, g->container) == 0 &&
+		    strcmp(o->host, g->host) == 0 &&
+		    strcmp(o->repo, g->repo) == 0)
+			return (o);
+	}
+	return (NULL);
+}
+
+/*
+ * Its run or call is over.  The proxy cannot tell whose requests it let
+ * through: while another of the same read goes on they may be that one's, and
+ * it ends with that.
+ */
+static void
+end_with(struct monitor *m, struct grant *g, const char *why)
+{
+	const struct grant *o = g->op == SBX_GRANT_FETCH &&
+	    g->step == GRANT_LIVE ? covering(m, g) : NULL;
+
+	g->maker = NULL;
+	if (o == NULL) {
+		end_everywhere(m, g, "", "", why);
+		return;
+	}
+	memcpy(g->run, o->run, sizeof(g->run));
+	if (o->run[0] == '\0')
+		g->maker = o->maker;
+}
+
 /* Nobody waits for one that is not open yet. */
 static void
 unwanted(struct monitor *m, const char *id)
@@ -580,7 +620,7 @@ grant_close(struct monitor *m, struct worker *w, const char *id)
 	if (g != NULL && g->who != w->who)
 		journal_foreign(m, w->who, "grant", id);
 	if (g != NULL && g->maker == w->call && g->step == GRANT_LIVE)
-		end_everywhere(m, g, "", "", "closed");
+		end_with(m, g, "closed");
 	else if (g == NULL || g->maker != w->call) {
 		ask_refuse(w, "unknown_grant", "", "this call has no such "
 		    "grant");
@@ -600,9 +640,10 @@ grant_call_ended(struct monitor *m, const struct call *c)
 		g = &m->grants[i];
 		if (!g->used || g->maker != c)
 			continue;
-		g->maker = NULL;
 		if (g->run[0] == '\0')
-			end_everywhere(m, g, "", "", "its call ended");
+			end_with(m, g, "its call ended");
+		else
+			g->maker = NULL;
 	}
 }
 
@@ -627,7 +668,7 @@ grant_run_ended(struct monitor *m, const struct run *r)
 	for (size_t i = 0; i < SBX_NELEM(m->grants); i++) {
 		g = &m->grants[i];
 		if (g->used && strcmp(g->run, r->id) == 0)
-			end_everywhere(m, g, "", "", "its run ended");
+			end_with(m, g, "its run ended");
 	}
 }
 

@@ -2,6 +2,7 @@
 """A run that clones, at sbxd among fakes: its grant ends with it and not with
 the call, and what it leaves is what the guard of work compares with."""
 import os
+import signal
 import sys
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
@@ -40,8 +41,8 @@ class Place:
         self.h.result(w)
         return box
 
-    def grant(self, box=None):
-        return self.h.ask(self.w, "REPO_OPEN", [], container=box or self.box,
+    def grant(self, box=None, w=None):
+        return self.h.ask(w or self.w, "REPO_OPEN", [], container=box or self.box,
                           host="github.com", repo="o/r",
                           lifetime_ms=600000)["grant"]
 
@@ -121,6 +122,64 @@ def test_failed():
             p.end(run, status, why)
             ok(p.revoked(g) and not p.looked(), "a clone %s: the grant ends, "
                "nothing is compared" % what, p.looked())
+
+
+def test_two():
+    """Of one repository in one sandbox: no one's end is the other's."""
+    with Place() as p:
+        g1 = p.grant()
+        run1 = p.h.run(p.w, p.box)["run"]
+        p.bind(run1, g1)
+        w2 = p.h.begin(p.who, "clone_repo")
+        g2 = p.grant(w=w2)
+        run2 = p.h.run(w2, p.box)["run"]
+        p.bind(run2, g2, "/workspace/r2", w=w2)
+        p.end(run1)
+        p.h.result(p.w)
+        p.h.settle()
+        ok(not p.revoked(g1) and not p.revoked(g2),
+           "what either is read by stays while one goes on")
+        w3 = p.h.begin(p.who, "clone_repo")
+        g3 = p.grant(w=w3)
+        p.h.result(w2)
+        p.end(run2)
+        ok(not [g for g in (g1, g2, g3) if p.revoked(g)], "or a third one")
+        p.h.result(w3)
+        p.h.settle()
+        ok(all(p.revoked(g) for g in (g1, g2, g3)) and
+           len([r for r in p.h.records if r["op"] == "grant" and
+                r["phase"] == "end"]) == 3, "and all end with the last")
+        w4 = p.h.begin(p.who, "clone_repo")
+        g4, g5 = p.grant(w=w4), p.grant(w=w4)
+        p.h.result(w4)
+        p.h.settle()
+        ok(p.revoked(g4) and p.revoked(g5), "two of one call hold nothing up")
+
+
+def test_other_sources():
+    """A source that the file names no more is used no more."""
+    with Place() as p:
+        g = p.grant()
+        with open(p.h.dir + "/etc/sbx.conf", "w", encoding="ascii") as f:
+            f.write(CONF.split("\n")[0] + "\n")
+        p.h.term(signal.SIGHUP)
+        ok(p.h.wait(lambda: len(p.h.named("BROKER_START")) == 2) and
+           p.h.named("BROKER_LOCK")[0]["on"] == 1, "tokens are revoked, and "
+           "another broker takes over", p.h.said())
+        ok([m["sources"] for m in p.h.named("BROKER_START")] ==
+           [["github_app 12 34 /nowhere/key.pem"], []],
+           "which knows the new ones alone", p.h.named("BROKER_START"))
+        p.h.settle()
+        ok(p.revoked(g), "what was open ended")
+        m = p.h.ask(p.w, "REPO_OPEN", [], container=p.box, host="github.com",
+                    repo="o/r", lifetime_ms=600000)
+        ok(m["grant"] == "" and "no source" in m["why"], "and there is none "
+           "for another", m)
+        n = len(p.h.named("BROKER_LOCK"))
+        p.h.term(signal.SIGHUP)
+        p.h.settle(0.5)
+        ok(len(p.h.named("BROKER_LOCK")) == n, "the same again changes "
+           "nothing")
 
 
 def test_late():
