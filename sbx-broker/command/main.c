@@ -36,6 +36,7 @@
 #define TIMEOUT_MAX_MS 300000u
 #define TICK_MS 20		/* how soon its end is seen */
 #define SEND_MS 5000
+#define KILL_MS 2000		/* for the end of all that it left */
 #define PATH_FIXED "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:" \
 	"/sbin:/bin"
 
@@ -49,6 +50,7 @@ struct run {
 	uint64_t by_ns;
 	pid_t pid;
 	int out, failed;	/* owned; read ends */
+	int broker;		/* borrowed; its end is that of all this */
 	struct sbx_secret *text;	/* owned */
 	int error;		/* enum sbx_error */
 	char reason[256];
@@ -113,6 +115,8 @@ start(struct run *r)
 	int out[2], failed[2];
 
 	/* execvpe(3) looks where we would be found ourselves */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+		return (no_token(r, SBX_E_SYS, "prctl: %s", strerror(errno)));
 	if (setenv("PATH", PATH_FIXED, 1) < 0 || make_pipe(out) < 0 ||
 	    make_pipe(failed) < 0)
 		return (no_token(r, SBX_E_SYS, "pipe: %s", strerror(errno)));
@@ -135,6 +139,30 @@ kill_group(const struct run *r)
 	/* Not reaped, so the number is nobody else's. */
 	if (kill(-r->pid, SIGKILL) < 0)
 		(void)kill(r->pid, SIGKILL); /* it has ended, then */
+}
+
+/*
+ * What it left, in whatever session: all that loses its parent is ours (start).
+ * The children of what is killed here come to us in turn.
+ */
+static void
+kill_left(void)
+{
+	const uint64_t until = sbx_mono_ns() + KILL_MS * UINT64_C(1000000);
+	pid_t pid = 1;
+	FILE *f;
+
+	while (pid >= 0 && sbx_mono_ns() < until) {
+		if ((f = fopen("/proc/thread-self/children", "re")) == NULL)
+			return;		/* a kernel without it */
+		while (fscanf(f, "%d", &pid) == 1)
+			(void)kill(pid, SIGKILL); /* or it has ended */
+		(void)fclose(f);
+		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+			;
+		if (pid == 0)
+			(void)poll(NULL, 0, 1);
+	}
 }
 
 /* Has it ended?  It stays to be reaped. */
@@ -169,7 +197,8 @@ static int
 watch(struct run *r)
 {
 	bool open = true, ended;
-	struct pollfd pfd = { .fd = r->out, .events = POLLIN };
+	struct pollfd pfd[2] = { { .fd = r->broker },
+	    { .fd = r->out, .events = POLLIN } };
 	int n;
 
 	for (;;) {
@@ -183,7 +212,10 @@ watch(struct run *r)
 		if (sbx_mono_ns() >= r->by_ns)
 			return (no_token(r, SBX_E_TIMEOUT, "it did not end in "
 			    "time (github_token_timeout)"));
-		(void)poll(&pfd, open ? 1 : 0, TICK_MS);
+		if (poll(pfd, open ? 2 : 1, TICK_MS) > 0 &&
+		    (pfd[0].revents & (POLLHUP | POLLERR)) != 0)
+			return (no_token(r, SBX_E_CLOSED, "nobody waits for "
+			    "it any more"));
 	}
 }
 
@@ -257,6 +289,7 @@ run(struct run *r, const struct sbx_command_start *m)
 	(void)watch(r);	/* r->error has it */
 	kill_group(r);
 	e = reap(r);
+	kill_left();
 	return (e < 0 ? e : check(r));
 }
 
@@ -283,7 +316,7 @@ main(int argc, char **argv)
 	static const struct sbx_program how = {
 		.name = "sbx-broker-command", .list = &start_list,
 	};
-	struct run r = { .out = -1, .failed = -1 };
+	struct run r = { .out = -1, .failed = -1, .broker = -1 };
 	struct sbx_privs_args args = { .trap = false };
 	struct sbx_err err = { 0 };
 	uint32_t features;
@@ -294,6 +327,7 @@ main(int argc, char **argv)
 	fd = sbx_steal_fd(&c.in->fds[0]);
 	if (sbx_privs_enter(SBX_PROC_COMMAND, &args, &features, &err) < 0)
 		sbx_fatal("%s", err.msg);
+	r.broker = fd;
 	(void)run(&r, &c.in->m.command_start); /* r has it */
 	e = answer(&r, fd);
 	sbx_secret_free(r.text);

@@ -207,6 +207,41 @@ def test_hangs():
          "what it leaves behind is not waited for, and killed", (m, took))
 
 
+def test_left():
+    """what goes into a session of its own is killed all the same"""
+    pid = out("pid")
+    for what, timeout, left in (
+            ("by one that ended", 10000, "echo %s" % TOKEN),
+            ("by one whose time ended", 700, "sleep 60")):
+        m, took = run(script("setsid sh -c 'echo $$ >%s; (sleep 61 & "
+                             "exec sleep 62)' &\nwhile ! [ -s %s ]; do "
+                             "sleep 0.05; done\n%s" % (pid, pid, left)),
+                      timeout_ms=timeout)
+        t.ok(gone(pid) and took < 5, "what is left in another session " + what,
+             (m, took))
+        os.truncate(pid, 0)
+
+
+def test_broker_ends():
+    pid = out("pid")
+    mine, theirs = ipc.pair()
+    ours, brokers = ipc.pair()
+    ch = ipc.Chan(mine)
+    ch.send("COMMAND_START", _fds=[ours.fileno()],
+            argv=[script("setsid sh -c 'echo $$ >%s; exec sleep 60' & "
+                         "sleep 60" % pid)], timeout_ms=60000)
+    ours.close()
+    p = ipc.spawn(PROGRAM, theirs, **unprivileged())
+    for _ in range(200):
+        if os.path.getsize(pid):
+            break
+        time.sleep(0.02)
+    brokers.close()
+    t.ok(p.wait(10) == 3 and gone(pid), "with the broker all of it ends",
+         p.returncode)
+    ch.close()
+
+
 def test_parent():
     pid = out("pid")
     mine, theirs = ipc.pair()
