@@ -97,10 +97,11 @@ sbx_utf8_len(const char *s, size_t len)
 	return (n);
 }
 
-/* The code point of a valid sequence of n bytes. */
-static uint32_t
-utf8_decode(const unsigned char *p, unsigned n)
+uint32_t
+sbx_utf8_point(const char *s, unsigned n)
 {
+	const unsigned char *p = (const unsigned char *)s;
+
 	switch (n) {
 	case 1:
 		return (p[0]);
@@ -235,7 +236,7 @@ next_point(const unsigned char *p, size_t *at)
 
 	if (p[*at] != '\\') {
 		n = sbx_utf8_len((const char *)p + *at, 4);
-		v = utf8_decode(p + *at, n);
+		v = sbx_utf8_point((const char *)p + *at, n);
 		*at += n;
 		return (v);
 	}
@@ -651,6 +652,47 @@ sbx_json_scan(const char *text, size_t len, size_t max_bytes,
 	return (r);
 }
 
+/* Source: Unicode 15, Default_Ignorable_Code_Point, general categories Cc and
+ * Cf, and the blank of Braille. */
+bool
+sbx_is_invisible(uint32_t point)
+{
+	static const uint32_t ranges[][2] = {
+		{ 0x00, 0x1f }, { 0x7f, 0x9f }, { 0xad, 0xad },
+		{ 0x34f, 0x34f }, { 0x600, 0x605 }, { 0x61c, 0x61c },
+		{ 0x6dd, 0x6dd }, { 0x70f, 0x70f }, { 0x890, 0x891 },
+		{ 0x8e2, 0x8e2 }, { 0x115f, 0x1160 }, { 0x17b4, 0x17b5 },
+		{ 0x180b, 0x180f }, { 0x200b, 0x200f }, { 0x2028, 0x202e },
+		{ 0x2060, 0x206f }, { 0x2800, 0x2800 }, { 0x3164, 0x3164 },
+		{ 0xfe00, 0xfe0f }, { 0xfeff, 0xfeff }, { 0xffa0, 0xffa0 },
+		{ 0xfff0, 0xfffb }, { 0x110bd, 0x110bd },
+		{ 0x110cd, 0x110cd }, { 0x13430, 0x1343f },
+		{ 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a },
+		{ 0xe0000, 0xe0fff },
+	};
+
+	for (size_t i = 0; i < SBX_NELEM(ranges); i++)
+		if (point >= ranges[i][0] && point <= ranges[i][1])
+			return (true);
+	return (false);
+}
+
+size_t
+sbx_json_values(const char *text, size_t len)
+{
+	bool string = false;
+	size_t n = 1;
+
+	for (size_t i = 0; i < len; i++)
+		if (text[i] == '"')
+			string = !string;
+		else if (string)
+			i += text[i] == '\\';
+		else
+			n += text[i] == ',' || text[i] == '[' || text[i] == '{';
+	return (n);
+}
+
 /*
  * Code points that could end a line or steer a terminal are written as
  * escapes, so that a reader with plain tools (tail, less) is safe as well.
@@ -705,7 +747,7 @@ sbx_json_str(struct sbx_buf *b, const char *s, size_t len,
 	r = sbx_buf_add(b, "\"", 1);
 	while ((at = skip_plain(p, at, len)) < len && r == 0) {
 		n = sbx_utf8_len(s + at, len - at);
-		point = n == 0 ? 0xfffd : utf8_decode(p + at, n);
+		point = n == 0 ? 0xfffd : sbx_utf8_point(s + at, n);
 		if (n != 0 && point != '"' && point != '\\' &&
 		    !is_unsafe(point)) {
 			at += n;

@@ -30,6 +30,9 @@ struct sbx_json_where {
  * (NULL ok).  No recursion. */
 int sbx_json_scan(const char *text, size_t len, size_t max_bytes,
     unsigned max_depth, struct sbx_json_where *ret_where);
+/* How many values a text that passed the scan has at most: a tree of them takes
+ * some hundred bytes for each. */
+size_t sbx_json_values(const char *text, size_t len);
 const char *sbx_json_fault_text(enum sbx_json_fault fault); /* a sentence */
 
 /* Append a quoted string: C0, DEL, C1, U+2028, U+2029, bidirectional and
@@ -40,5 +43,10 @@ int sbx_json_str(struct sbx_buf *b, const char *s, size_t len,
     size_t *ret_replaced);
 /* Length of the valid UTF-8 sequence at s (1..4), 0 if invalid or cut. */
 unsigned sbx_utf8_len(const char *s, size_t len);
+/* Its code point, of a sequence of n bytes that is valid. */
+uint32_t sbx_utf8_point(const char *s, unsigned n);
+/* Does it show nothing, or steer what is around it?  Controls, too; blanks that
+ * people write do not. */
+bool sbx_is_invisible(uint32_t point);
 
 #endif

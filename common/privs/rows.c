@@ -25,6 +25,7 @@
 #define NOFILE_SUITE 4096
 /* Of zstd and xz, which may ask for as much as the archive says. */
 #define DATA_IMAGE (1024ULL << 20)
+#define DATA_COURIER (256ULL << 20) /* libcurl, one answer and its tree */
 #define DATA_WORKER (512ULL << 20) /* arguments, JSON tree, result, slack */
 
 /* Every caged process: memory, clocks, its channel, its end. */
@@ -448,7 +449,7 @@ static const struct sbx_privs_row rows[SBX_PROC_MAX] = {
 		.why = "adds one short-lived token to one exchange",
 		.user = "sbx-broker", .flags = CAGED | SBX_ROW_DIES,
 		.calls = { calls_courier, calls_base },
-		.nofile = NOFILE_SUITE, .nproc = 0, .data = DATA_WORKER,
+		.nofile = NOFILE_SUITE, .nproc = 0, .data = DATA_COURIER,
 	},
 	[SBX_PROC_JUDGE] = {
 		.why = "computes ids and verdicts over one proposed push",

@@ -143,6 +143,7 @@ parse(const char *text, size_t n, size_t max)
 	struct json_object *o;
 
 	if (sbx_json_scan(text, n, max, FIELDS_DEPTH, NULL) < 0 ||
+	    sbx_json_values(text, n) > FIELDS_VALUES_MAX ||
 	    (tok = json_tokener_new_ex((int)FIELDS_DEPTH + 1)) == NULL)
 		return (NULL);
 	o = json_tokener_parse_ex(tok, text, (int)n);
@@ -150,13 +151,22 @@ parse(const char *text, size_t n, size_t max)
 	return (o);
 }
 
-/* No query, which may sign it, and nobody's name. */
+/* No query, which may sign it, nobody's name, and nothing that two readers
+ * could take for different things. */
 static bool
-is_plain_url(const char *s)
+is_plain_url(const char *s, size_t n)
 {
-	if (strncmp(s, "https://", 8) != 0 || s[strcspn(s, "? \\")] != '\0')
+	static const char scheme[] = "https://";
+	size_t at = sizeof(scheme) - 1;
+
+	if (n <= at || memcmp(s, scheme, at) != 0 || s[at] == '/')
 		return (false);
-	return (memchr(s + 8, '@', strcspn(s + 8, "/#")) == NULL);
+	for (; at < n; at++)
+		if (s[at] <= ' ' || s[at] > '~' ||
+		    strchr("?\\\"<>^`{|}", s[at]) != NULL)
+			return (false);
+	at = sizeof(scheme) - 1;
+	return (memchr(s + at, '@', strcspn(s + at, "/#")) == NULL);
 }
 
 static void write_value(struct sbx_buf *out, const struct field *f,
@@ -179,7 +189,8 @@ is_of_kind(const struct field *f, struct json_object *v)
 		return (t == json_type_boolean);
 	case URL:
 		return (t == json_type_string &&
-		    is_plain_url(json_object_get_string(v)));
+		    is_plain_url(json_object_get_string(v),
+		    (size_t)json_object_get_string_len(v)));
 	case OBJECT:
 		return (t == json_type_object);
 	case LIST:
@@ -392,19 +403,6 @@ refuse(struct writer *w, const char *code, const char *why)
 	return (false);
 }
 
-/* Of valid UTF-8, that much is sure. */
-static uint32_t
-code_point(const char *s, unsigned n)
-{
-	const unsigned char *p = (const unsigned char *)s;
-	uint32_t v = n == 1 ? p[0] : n == 2 ? p[0] & 0x1fu : n == 3 ?
-	    p[0] & 0x0fu : p[0] & 0x07u;
-
-	for (unsigned i = 1; i < n; i++)
-		v = v << 6 | (p[i] & 0x3fu);
-	return (v);
-}
-
 static bool
 ends_line(uint32_t v)
 {
@@ -416,29 +414,81 @@ ends_line(uint32_t v)
 static bool
 is_blank(uint32_t v)
 {
-	return (v <= ' ' || v == 0x7f || (v >= 0x80 && v <= 0xa0) ||
-	    v == 0xad || v == 0x1680 || v == 0x180e ||
-	    (v >= 0x2000 && v <= 0x200f) || (v >= 0x202a && v <= 0x202f) ||
-	    (v >= 0x205f && v <= 0x206f) || v == 0x3000 || v == 0xfeff);
+	return (v == ' ' || v == 0xa0 || v == 0x1680 ||
+	    (v >= 0x2000 && v <= 0x200a) || v == 0x202f || v == 0x205f ||
+	    v == 0x3000 || sbx_is_invisible(v));
+}
+
+/* What may stand before a line's text without being any, in Markdown. */
+static bool
+is_mark(uint32_t v)
+{
+	return (v < 0x80 && v != 0 && strchr("><!-*+#_[]", (int)v) != NULL);
+}
+
+/* Also as bots read them that normalize what they get. */
+static bool
+is_order(uint32_t v, uint32_t sign)
+{
+	return (v == sign || (sign == '@' && (v == 0xff20 || v == 0xfe6b)) ||
+	    (sign == '/' && v == 0xff0f));
+}
+
+static bool
+is_word(uint32_t v)
+{
+	return ((v >= '0' && v <= '9') || (v >= 'a' && v <= 'z') ||
+	    (v >= 'A' && v <= 'Z') || v == '_' ||
+	    (v >= 0x80 && !is_blank(v)));
+}
+
+/* Where a reader of orders is in a text. */
+struct orders {
+	enum { LINE_BEGIN, LINE_NUMBER, LINE_TEXT } where;
+	bool word;		/* in one: what follows is a part of it */
+	bool at;		/* behind an @ that begins one */
+	unsigned dashes;
+};
+
+/* The end of a number, a comment or a line is the begin of another one. */
+static void
+orders_move(struct orders *o, uint32_t v)
+{
+	bool digit = v >= '0' && v <= '9';
+
+	if (ends_line(v) || (v == '>' && o->dashes >= 2))
+		o->where = LINE_BEGIN;
+	else if (o->where == LINE_BEGIN && digit)
+		o->where = LINE_NUMBER;
+	else if (o->where == LINE_NUMBER && (v == '.' || v == ')'))
+		o->where = LINE_BEGIN;
+	else if ((o->where == LINE_BEGIN && !is_blank(v) && !is_mark(v)) ||
+	    (o->where == LINE_NUMBER && !digit))
+		o->where = LINE_TEXT;
+	o->dashes = v == '-' ? o->dashes + 1 : 0;
+	o->at = is_order(v, '@') && !o->word;
+	/* what nobody sees ends no word and begins none */
+	if (ends_line(v) || !sbx_is_invisible(v))
+		o->word = is_word(v);
 }
 
 bool
 fields_has_bot_command(const char *text, size_t n)
 {
-	bool begin = true;
+	struct orders o = { .where = LINE_BEGIN };
 	unsigned len;
 	uint32_t v;
 
 	for (size_t i = 0; i < n; i += len) {
 		len = sbx_utf8_len(text + i, n - i);
+		v = len == 0 ? 0xfffd : sbx_utf8_point(text + i, len);
 		len = len == 0 ? 1 : len;
-		v = code_point(text + i, len);
-		if (begin && (v == '/' || v == '@'))
+		if (o.where == LINE_BEGIN && (is_order(v, '/') ||
+		    is_order(v, '@')))
 			return (true);
-		if (ends_line(v))
-			begin = true;
-		else if (!is_blank(v))
-			begin = false;
+		if (o.at && (sbx_is_invisible(v) || is_word(v)))
+			return (true);
+		orders_move(&o, v);
 	}
 	return (false);
 }
@@ -467,8 +517,8 @@ write_text(struct writer *w, const struct member *m, struct json_object *v,
 	}
 	if (m->wants != W_WORD && !w->bot_commands &&
 	    fields_has_bot_command(s, n))
-		return (refuse(w, "bot_command", "a line begins with / or @, "
-		    "which bots take for a command"));
+		return (refuse(w, "bot_command", "a line begins with / or "
+		    "a word with @, which bots take for a command"));
 	return (sbx_json_str(w->out, s, n, NULL) == 0 ||
 	    refuse(w, "bad_request", "it is too long"));
 }

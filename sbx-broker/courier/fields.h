@@ -12,6 +12,8 @@
 
 #define FIELDS_ANSWER_MAX (8u << 20)	/* bytes, of the host's */
 #define FIELDS_BODY_MAX (256u << 10)
+#define FIELDS_VALUES_MAX 200000u	/* of an answer: 100 issues have less than
+					 * a tenth */
 #define FIELDS_DEPTH 32u
 
 /* The answer to op, of n bytes, as JSON with the allowed members of it alone.

@@ -248,11 +248,6 @@ answer_header(struct exchange *x, struct sbx_text name, struct sbx_text value)
 	    "advertisement");
 	if (sbx_text_is_nocase(name, "content-type"))
 		x->type_good = sbx_text_is_nocase(value, want);
-	/* It was not asked for, and nobody could search it. */
-	if (sbx_text_is_nocase(name, "content-encoding") &&
-	    !sbx_text_is_nocase(value, "identity"))
-		(void)courier_fail(x->c, "upstream", "the host answered in an "
-		    "encoding that was not asked for");
 }
 
 static bool
@@ -328,12 +323,14 @@ on_header(char *p, size_t size, size_t n, void *ctx)
 {
 	struct exchange *x = ctx;
 	size_t len = n * size;
+	const char *why = https_line_fault(p, len, &x->head_bytes);
 
-	x->head_bytes += len;
+	if (why != NULL) {
+		(void)courier_fail(x->c, "upstream", "%s", why);
+		return (0);
+	}
 	if (x->head_over)
 		return (len);	/* trailers go nowhere */
-	if (x->head_bytes > HTTPS_HEAD_MAX)
-		return (0);
 	if (!x->line_seen) {
 		if (len < 12 || memcmp(p, "HTTP/1.", 7) != 0)
 			return (0);
@@ -666,7 +663,7 @@ static bool
 carry(struct exchange *x, const struct sbx_courier_git *m, int *sock)
 {
 	SBX_CLEANUP(free) char *path = NULL;
-	const char *why;
+	const char *why, *code;
 
 	if (!take_grant(x, m) || !read_request(x))
 		return (false);
@@ -681,8 +678,8 @@ carry(struct exchange *x, const struct sbx_courier_git *m, int *sock)
 		return (false);
 	if (x->status >= 200 && x->status < 300)
 		return (true);
-	return (courier_fail(x->c, courier_status_code(x->status, &why),
-	    "%s (status %u)", why, x->status));
+	code = courier_status_code(x->status, &why);
+	return (courier_fail(x->c, code, "%s (status %u)", why, x->status));
 }
 
 void

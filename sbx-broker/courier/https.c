@@ -488,6 +488,42 @@ https_close(struct https *h)
 	sbx_close(&h->sock);
 }
 
+/* --- lines of an answer ------------------------------------------------------------ */
+
+static bool
+is_blank(char c)
+{
+	return (c == ' ' || c == '\t' || c == '\r' || c == '\n');
+}
+
+const char *
+https_line_fault(const char *p, size_t n, size_t *bytes)
+{
+	static const struct { const char *name, *value; } coded[] = {
+		{ "content-encoding", "identity" },
+		{ "transfer-encoding", "chunked" },
+	};
+	size_t len, at;
+
+	*bytes += n;
+	if (*bytes > HTTPS_HEAD_MAX)
+		return ("the host's headers are too long");
+	while (n > 0 && is_blank(p[n - 1]))
+		n--;
+	for (size_t i = 0; i < SBX_NELEM(coded); i++) {
+		len = strlen(coded[i].name);
+		if (n < len || strncasecmp(p, coded[i].name, len) != 0)
+			continue;
+		for (at = len; at < n && (is_blank(p[at]) || p[at] == ':');)
+			at++;
+		if (n - at != strlen(coded[i].value) ||
+		    strncasecmp(p + at, coded[i].value, n - at) != 0)
+			return ("the host answered in an encoding that was "
+			    "not asked for");
+	}
+	return (NULL);
+}
+
 /* --- whole texts ------------------------------------------------------------------- */
 
 static void
@@ -521,6 +557,9 @@ on_header(char *p, size_t size, size_t n, void *ctx)
 	};
 	const char *colon = memchr(p, ':', n);
 
+	w->fault = https_line_fault(p, n, &w->head_bytes);
+	if (w->fault != NULL)
+		return (0);
 	for (size_t i = 0; colon != NULL && i < SBX_NELEM(wanted); i++)
 		if (strlen(wanted[i].name) == (size_t)(colon - p) &&
 		    strncasecmp(p, wanted[i].name, (size_t)(colon - p)) == 0)
@@ -571,6 +610,8 @@ https_whole(struct https *h, struct https_whole *w)
 	if (w->answer.overflow)
 		return (courier_fail(h->courier, "too_large", "the answer has "
 		    "more than %zu bytes", w->answer.max));
+	if (w->fault != NULL)
+		return (courier_fail(h->courier, "upstream", "%s", w->fault));
 	if (h->result != CURLE_OK) {
 		https_failed(h);
 		return (false);

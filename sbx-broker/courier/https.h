@@ -60,6 +60,13 @@ void https_moved(struct https *h);
 void https_failed(struct https *h);
 void https_close(struct https *h);
 
+/*
+ * A line of an answer's headers or trailers, of which all together are *bytes
+ * long: NULL, or why the answer is not read.  What is coded in another way than
+ * by chunks was not asked for, and nobody could search it for the credential.
+ */
+const char *https_line_fault(const char *p, size_t n, size_t *bytes);
+
 /* A whole exchange with texts of bounded length. */
 struct https_whole {
 	const char *method, *body;	/* body NULL: none */
@@ -67,6 +74,8 @@ struct https_whole {
 	struct sbx_buf answer;		/* made by the caller with its limit,
 					 * and cleared */
 	unsigned status;
+	size_t head_bytes;
+	const char *fault;		/* of its headers; NULL: none */
 	/* of headers, "" where there is none */
 	char link[2048], location[1024], retry_after[32], remaining[32],
 	    reset[32], content_type[128];

@@ -480,7 +480,16 @@ def test_hosts_that_misbehave():
             ("chunks that are none", b"HTTP/1.1 200 OK\r\n" + git +
              b"Transfer-Encoding: chunked\r\n\r\nxyz\r\nabc", "upstream"),
             ("endless headers", b"HTTP/1.1 200 OK\r\n" + (
-                b"X: " + b"x" * 1000 + b"\r\n") * 200, "upstream")):
+                b"X: " + b"x" * 1000 + b"\r\n") * 200, "upstream"),
+            ("endless trailers", b"HTTP/1.1 200 OK\r\n" + git +
+             b"Transfer-Encoding: chunked\r\n\r\n4\r\n0000\r\n0\r\n" + (
+                 b"X: " + b"x" * 1000 + b"\r\n") * 200, "upstream"),
+            ("two codings", b"HTTP/1.1 200 OK\r\n" + git +
+             b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+             "upstream"),
+            ("a coding in odd letters", b"HTTP/1.1 200 OK\r\n" + git +
+             b"CONTENT-Encoding:\tgzip\x01\r\nContent-Length: 1\r\n\r\nx",
+             "upstream")):
         a, over, status = one(answers(text), REFS, HOST)
         ok(over["code"] == code and not (a.whole and a.status == 200) and
            status == 0, "%s: it is not whole" % what, (a, over))

@@ -2,6 +2,7 @@
  * what fits a grant. */
 
 #include "common/base/base.h"
+#include "common/base/json.h"
 #include "sbx-broker/courier/canary.h"
 #include "sbx-broker/courier/courier.h"
 #include "sbx-broker/courier/fields.h"
@@ -117,6 +118,10 @@ static const struct {
 	{ SBX_REST_REPO, "{\"html_url\":\"https://h/@x#a?b\"}", "{}" },
 	{ SBX_REST_REPO, "{\"html_url\":\"https://h/@x#a\"}",
 	    "{\"html_url\":\"https://h/@x#a\"}" },
+	{ SBX_REST_REPO, "{\"html_url\":\"https://h/a\\u0000?t=1\"}", "{}" },
+	{ SBX_REST_REPO, "{\"html_url\":\"https://h\\t/a\"}", "{}" },
+	{ SBX_REST_REPO, "{\"html_url\":\"https:///h/a\"}", "{}" },
+	{ SBX_REST_REPO, "{\"html_url\":\"https://h/\\u202ea\"}", "{}" },
 	{ SBX_REST_REPO, "{\"size\":\"3\",\"fork\":1,\"full_name\":{}}", "{}" },
 	{ SBX_REST_REPO, "{\"size\":3.5}", "{}" },
 	{ SBX_REST_REPO, "{\"default_branch\":null}",
@@ -162,17 +167,54 @@ test_answers(void)
 	}
 }
 
+/* An answer that would take a hundred times its length in memory. */
+static void
+test_values(void)
+{
+	static char text[3 * FIELDS_VALUES_MAX + 2];
+	static const char quoted[] = "[\"a,[{\\\",\",{}]";
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
+	size_t n = 0;
+
+	text[n++] = '[';
+	for (size_t i = 0; i < FIELDS_VALUES_MAX; i++) {
+		if (i > 0)
+			text[n++] = ',';
+		text[n++] = '1';
+	}
+	text[n++] = ']';
+	sbx_buf_init(&b, 4096);
+	ok(sbx_json_values(text, n) > FIELDS_VALUES_MAX &&
+	    fields_answer(SBX_REST_ISSUE_COMMENTS, text, n, &b) ==
+	    SBX_E_SYNTAX, "too many values are no answer");
+	text[n - 3] = text[n - 2] = ' ';
+	ok(fields_answer(SBX_REST_ISSUE_COMMENTS, text, n, &b) == 0,
+	    "as many as may be are");
+	ok(sbx_json_values(quoted, strlen(quoted)) == 4,
+	    "what is in a string counts for nothing");
+}
+
 static void
 test_bots(void)
 {
 	static const struct { const char *text; bool command; } texts[] = {
-		{ "", false }, { "a/b @c", false }, { "/merge", true },
+		{ "", false }, { "a/b c@d", false }, { "a/b @c", true }, { "/merge", true },
 		{ "a\n/merge", true }, { "a\r@bot", true }, { " \t/x", true },
-		{ "a\n\n  @x", true }, { "> /x", false }, { "a\v/x", true },
+		{ "a\n\n  @x", true }, { "> /x", true }, { "a\v/x", true },
 		{ "a\xe2\x80\xa8/x", true }, { "\xef\xbb\xbf/x", true },
 		{ "\xe2\x80\x8b@x", true }, { "\xc2\xa0/x", true },
 		{ "a\xc2\x85/x", true }, { "\xe3\x80\x80/x", true },
-		{ "\xc3\xa4/x", false }, { "a\n-/x", false },
+		{ "\xc3\xa4/x", false }, { "a\n- /x", true },
+		{ "1. /x", true }, { "12) @x", true }, { "1/2", false },
+		{ "* **/x**", true }, { "<!-- a --> /x", true },
+		{ "<!-- -->/x", true }, { "a --> /x", true },
+		{ "\xef\xbc\xa0x", true }, { "\xef\xbc\x8fx", true },
+		{ "thanks, \xef\xbc\xa0x", true },
+		{ "\xcd\x8f/x", true }, { "\xe3\x85\xa4/x", true },
+		{ "\xef\xb8\x8f/x", true }, { "\xe2\xa0\x80/x", true },
+		{ "\xf3\xa0\x80\xa0/x", true }, { "(@x)", true },
+		{ "a @\xe2\x80\x8bx", true }, { "a @ b", false },
+		{ "./x ~/y", false }, { "a \xe2\x80\x8b@x", true },
 	};
 
 	for (size_t i = 0; i < SBX_NELEM(texts); i++)
@@ -211,6 +253,7 @@ main(void)
 	test_canary();
 	test_longest();
 	test_answers();
+	test_values();
 	test_bots();
 	test_names();
 	return (tap_done());
