@@ -8,6 +8,7 @@
 #include "sbxd/worker/worker.h"
 
 #include <inttypes.h>
+#include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ clone_init(struct call *call, struct clone *c)
 	c->got_branch = c->got_head = c->got_default = c->got_base = "";
 	sbx_buf_init(&c->out, OUT_MAX);
 	sbx_buf_init(&c->warnings, 32768);
+	sbx_buf_init(&c->granted, 32768);
 }
 
 void
@@ -38,6 +40,7 @@ clone_clear(struct clone *c)
 {
 	sbx_buf_clear(&c->out);
 	sbx_buf_clear(&c->warnings);
+	sbx_buf_clear(&c->granted);
 }
 
 void
@@ -308,6 +311,29 @@ unwell(struct call *call, const struct clone *c, const struct ask_run *st)
 	}
 }
 
+bool
+clone_module_is_named(const struct clone *c, const struct gh_repo *r)
+{
+	struct gh_repo named;
+
+	for (size_t i = 0; i < gh_len(c->named); i++)
+		if (gh_repo_parse(json_object_get_string(
+		    json_object_array_get_idx(c->named, i)), &named) &&
+		    strcmp(named.host, r->host) == 0 &&
+		    strcmp(named.key, r->key) == 0)
+			return (true);
+	return (false);
+}
+
+void
+clone_module_granted(struct clone *c, const struct gh_repo *r)
+{
+	char repo[400];
+
+	gh_repo_text(r, repo, sizeof(repo));
+	(void)sbx_buf_add(&c->granted, repo, strlen(repo) + 1); /* fits */
+}
+
 /* --- all of it ------------------------------------------------------------------------ */
 
 /* The run is over, or goes on. */
@@ -399,8 +425,12 @@ clone_again(struct call *call, struct clone *c)
 void
 clone_put(struct call *call, const struct clone *c)
 {
+	struct pieces granted = { c->granted.data, c->granted.data +
+	    c->granted.len };
 	struct result *r = call->res;
 	char repo[400];
+	const char *p;
+	size_t n;
 
 	result_str(r, "repo", gh_repo_text(&c->repo, repo, sizeof(repo)));
 	result_masked(r, "clone_path", c->dest, strlen(c->dest));
@@ -422,6 +452,12 @@ clone_put(struct call *call, const struct clone *c)
 	else if (*c->grant.why != '\0')
 		result_masked(r, "credential_reason", c->grant.why,
 		    strlen(c->grant.why));
+	if (c->granted.len == 0)
+		return;
+	result_open(r, "submodules_granted", '[');
+	while (piece_next(&granted, &p, &n))
+		result_strn(r, NULL, p, n);
+	result_close(r, ']');
 }
 
 void

@@ -29,6 +29,8 @@ struct clone {
 	bool partial;		/* without blobs */
 	bool fetch;		/* into the clone that is there */
 	bool modules;		/* submodules, too */
+	struct json_object *named;	/* array of those to read with a
+					 * credential, NULL: none */
 	uint64_t timeout_ms;
 	/* what came of it */
 	struct ask_repo grant;
@@ -38,6 +40,7 @@ struct clone {
 	const char *got_branch, *got_head, *got_default, *got_base;
 	bool shallow;
 	struct sbx_buf warnings;	/* owned: each with its NUL */
+	struct sbx_buf granted;	/* owned: names of submodules, the same */
 };
 /* Buffers, and the default time; the rest is zero. */
 void clone_init(struct call *call, struct clone *c);
@@ -51,6 +54,13 @@ int clone_run(struct call *call, struct clone *c);
 int clone_again(struct call *call, struct clone *c);
 /* Members: repo, clone_path, credential ... of a result or of a part of it. */
 void clone_put(struct call *call, const struct clone *c);
+/*
+ * What .gitmodules says is the sandbox's word, and its code may have written it
+ * since the clone: which of the operator's private repositories go there is the
+ * client's to say, by name.  And what it was granted is told to it.
+ */
+bool clone_module_is_named(const struct clone *c, const struct gh_repo *r);
+void clone_module_granted(struct clone *c, const struct gh_repo *r);
 /* Items of an open array. */
 void clone_warn(struct call *call, const struct clone *c);
 

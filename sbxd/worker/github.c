@@ -178,9 +178,9 @@ static const struct {
 	{ "too_large", "the answer is too large", "" },
 	{ "not_granted", "the configuration does not allow it", "Writing "
 	    "needs the repository in allowed_repo of sbx.conf." },
-	{ "bot_command", "a line of the text begins with / or @, which bots "
-	    "take for an order", "Change such lines, or have the operator set "
-	    "allow_bot_commands." },
+	{ "bot_command", "a line of the text begins with /, or a word with @, "
+	    "which bots take for an order", "Change that, or have the "
+	    "operator set allow_bot_commands." },
 	{ "bad_request", "the request was refused before it was sent", MEND },
 	{ "no_source", "the repository is listed, but there is no credential "
 	    "for that host, without which there is no such thing", "The "
@@ -376,6 +376,13 @@ gh_list(struct call *call, const struct gh_repo *r, const struct gh_ask *q,
 	for (n = 0; n < GH_PAGES; n++) {
 		k = gh_ask(call, r, &ask, member != NULL ? json_type_object :
 		    json_type_array, &d, &page);
+		/* what was read stays; the rest is said to be missing */
+		if (k == 0 && n > 0 && strcmp(d.code, "too_large") == 0) {
+			result_reset(call->res);
+			*ret_more = true;
+			k = 1;
+			break;
+		}
 		if (k != 1)
 			break;
 		good = take_page(list, member != NULL ? gh_get(page, member) :
@@ -465,54 +472,44 @@ gh_at(struct json_object *list, size_t i)
 
 /* --- text ------------------------------------------------------------------------- */
 
-static uint32_t
-code_point(const char *s, unsigned n)
-{
-	static const uint8_t first[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
-	uint32_t c = (uint8_t)s[0] & first[n];
-
-	for (unsigned i = 1; i < n; i++)
-		c = c << 6 | ((uint8_t)s[i] & 0x3f);
-	return (c);
-}
-
-/* It shows nothing, or makes what is around it look like something else. */
+/*
+ * It shows nothing, or makes what is around it look like something else.  What
+ * chooses the look of an emoji, or joins two, is seen in it: one of each behind
+ * something that can be one.
+ */
 static bool
-invisible(uint32_t c)
+hides(uint32_t c, uint32_t before)
 {
-	static const uint32_t ranges[][2] = {
-		{ 0x00, 0x1f }, { 0x7f, 0x9f }, { 0xad, 0xad },
-		{ 0x61c, 0x61c }, { 0x180e, 0x180e }, { 0x200b, 0x200f },
-		{ 0x2028, 0x202e }, { 0x2060, 0x206f }, { 0xfeff, 0xfeff },
-		{ 0xfff9, 0xfffb }, { 0xe0000, 0xe0fff },
-	};
+	bool emoji = before >= 0x80 && !sbx_is_invisible(before);
 
-	/* what joins the parts of an emoji is seen */
+	if (c == 0xfe0e || c == 0xfe0f)
+		return (!emoji && !(before >= '0' && before <= '9') &&
+		    before != '#' && before != '*');
 	if (c == 0x200d)
-		return (false);
-	for (size_t i = 0; i < SBX_NELEM(ranges); i++)
-		if (c >= ranges[i][0] && c <= ranges[i][1])
-			return (true);
-	return (false);
+		return (!emoji && before != 0xfe0f);
+	return (sbx_is_invisible(c));
 }
 
+/* *before: the code point before it. */
 static int
 put_char(struct sbx_buf *b, const char *s, unsigned n,
-    const struct gh_text *how)
+    const struct gh_text *how, uint32_t *before)
 {
+	uint32_t was = *before, c;
+
+	*before = c = n == 0 ? 0xfffd : sbx_utf8_point(s, n);
 	if (n == 0)
 		return (sbx_buf_str(b, "\xef\xbf\xbd"));
-	if (*s == '\r')
+	if (c == '\r')
 		return (0);
-	if (*s == '\n' || *s == '\t') {
+	if (c == '\n' || c == '\t') {
 		if (how->line)
 			return (sbx_buf_add(b, " ", 1));
-		return (sbx_buf_str(b, *s == '\n' && how->quote ? "\n> " :
-		    *s == '\n' ? "\n" : "\t"));
+		return (sbx_buf_str(b, c == '\n' && how->quote ? "\n> " :
+		    c == '\n' ? "\n" : "\t"));
 	}
-	if (invisible(code_point(s, n)))
-		return (sbx_buf_printf(b, "<U+%04" PRIX32 ">",
-		    code_point(s, n)));
+	if (hides(c, was))
+		return (sbx_buf_printf(b, "<U+%04" PRIX32 ">", c));
 	return (sbx_buf_add(b, s, n));
 }
 
@@ -522,6 +519,7 @@ gh_text(struct sbx_buf *b, const char *s, size_t len,
 {
 	char SBX_CLEANUP(free) *copy = NULL;
 	bool cut = len > how->max;
+	uint32_t before = 0;
 	size_t i;
 	unsigned n;
 	int error = how->quote ? sbx_buf_str(b, "> ") : 0;
@@ -535,7 +533,7 @@ gh_text(struct sbx_buf *b, const char *s, size_t len,
 	(void)sbx_mask(copy, &len);
 	for (i = 0; error == 0 && i < len && i < how->max; i += n != 0 ? n : 1) {
 		n = sbx_utf8_len(copy + i, len - i);
-		error = put_char(b, copy + i, n, how);
+		error = put_char(b, copy + i, n, how, &before);
 	}
 	if (error == 0 && (cut || i < len))
 		error = sbx_buf_str(b, how->line ? " ..." : how->quote ?
@@ -593,6 +591,20 @@ gh_put(struct call *call, const char *key, struct json_object *o,
 }
 
 /* --- files, and the user's word ------------------------------------------------------ */
+
+int
+gh_place(struct call *call, const char *path)
+{
+	const char *box = args_str(&call->args, "container_id", NULL);
+	SBX_CLEANUP_BUF struct sbx_buf old = { 0 };
+	struct ask_filed was;
+	int r;
+
+	r = file_get(call, box, &(struct file_want){ .op = SBX_FILE_READ,
+	    .path = path, .count = 1, .max_bytes = 4096 }, &was, &old);
+	return (r == 0 || (r == 1 && was.error == ENOENT) ? 1 :
+	    file_refused(call, r, path, &was));
+}
 
 int
 gh_save(struct call *call, const char *path, const struct sbx_buf *text,

@@ -95,6 +95,9 @@ int gh_body(struct sbx_buf *b, struct json_object *o, const char *path);
 void gh_put(struct call *call, const char *key, struct json_object *o,
     const char *path, size_t max);
 
+/* May a file be saved there?  Asked before anything is asked of a host for it.
+ * 1; else as tool_fn. */
+int gh_place(struct call *call, const char *path);
 /*
  * Save text as a file of the sandbox, over one that is there.  *ret_path: where
  * it is (char[4096]).  1; else as tool_fn.

@@ -152,21 +152,6 @@ level_read(struct modules *s, const struct sbx_buf *out)
 
 /* --- what they may be read with ----------------------------------------------------- */
 
-/*
- * What the client named was read with a grant, and this is the same account's:
- * else whoever wrote the repository would choose which private ones of the
- * operator's go into a sandbox that runs its code.
- */
-static bool
-module_is_kin(const struct clone *c, const struct gh_repo *r)
-{
-	size_t owner = strcspn(r->key, "/") + 1;
-
-	return (*c->grant.grant != '\0' &&
-	    strcmp(r->host, c->repo.host) == 0 &&
-	    strncmp(r->key, c->repo.key, owner) == 0);
-}
-
 static const char *
 module_shown(const struct module *m, char vis[PATH_SHOWN])
 {
@@ -177,8 +162,8 @@ module_shown(const struct module *m, char vis[PATH_SHOWN])
 	return (sbx_vis(vis, PATH_SHOWN, text, strlen(text)));
 }
 
-/* Its kin that are listed get a grant, others are read without.  0, or the
- * channel's end. */
+/* Those that the client named and the operator lists get a grant, others are
+ * read without.  0, or the channel's end. */
 static int
 level_grant(struct modules *s)
 {
@@ -188,12 +173,14 @@ level_grant(struct modules *s)
 	int error;
 
 	for (m = s->m + s->from; m < s->m + s->n; m++) {
-		if (!m->known || !module_is_kin(s->c, &m->repo))
+		if (!m->known || !clone_module_is_named(s->c, &m->repo))
 			continue;
 		error = clone_grant(s->call, s->c, &m->repo, &g);
-		if (error == 0)
+		if (error == 0) {
 			memcpy(m->grant, g.grant, sizeof(m->grant));
-		else if (error == SBX_E_POLICY)
+			if (*g.grant != '\0')
+				clone_module_granted(s->c, &m->repo);
+		} else if (error == SBX_E_POLICY)
 			clone_say(s->c, "submodule %s: %s",
 			    module_shown(m, vis), s->call->ask->refused.reason);
 		else

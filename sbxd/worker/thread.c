@@ -196,13 +196,23 @@ section(struct call *call, struct thread *t, const struct gh_repo *r,
 	return (1);
 }
 
+/* What is too large for one answer does not take the rest with it. */
+static int
+soft_if_large(struct call *call, struct thread *t, int r)
+{
+	const struct sbx_buf *text = &call->res->text;
+
+	return (r == 0 && text->data != NULL && strstr(text->data,
+	    "\"code\":\"too_large\"") != NULL ? thread_soft(call, t, r) : r);
+}
+
 int
 thread_comments(struct call *call, struct thread *t, const struct gh_repo *r,
     uint64_t number)
 {
-	return (section(call, t, r, &(struct gh_ask){
+	return (soft_if_large(call, t, section(call, t, r, &(struct gh_ask){
 	    .op = SBX_REST_ISSUE_COMMENTS, .number = number }, "Comments",
-	    "created_at", NULL));
+	    "created_at", NULL)));
 }
 
 int

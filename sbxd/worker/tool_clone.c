@@ -65,6 +65,24 @@ result_of(struct call *call, const struct clone *c)
 }
 
 static bool
+modules_args(struct call *call, struct clone *c)
+{
+	struct gh_repo r;
+
+	c->modules = args_bool(&call->args, "submodules");
+	c->named = args_json(&call->args, "submodule_repos");
+	if (c->named != NULL && !c->modules)
+		return (bad(call, "\"submodule_repos\" goes with "
+		    "\"submodules\": true."));
+	for (size_t i = 0; i < gh_len(c->named); i++)
+		if (!gh_repo_parse(json_object_get_string(
+		    json_object_array_get_idx(c->named, i)), &r))
+			return (bad(call, "\"submodule_repos\" has names as "
+			    "OWNER/NAME, or HOST/OWNER/NAME."));
+	return (true);
+}
+
+static bool
 clone_args(struct call *call, struct clone *c)
 {
 	const struct args *a = &call->args;
@@ -74,14 +92,13 @@ clone_args(struct call *call, struct clone *c)
 	c->branch = args_str(a, "branch", NULL);
 	c->depth = (uint64_t)args_int(a, "depth");
 	c->partial = args_has(a, "filter");
-	c->modules = args_bool(a, "submodules");
 	c->fetch = args_bool(a, "fetch");
 	if (args_int(a, "timeout") != 0)
 		c->timeout_ms = (uint64_t)args_int(a, "timeout") * 1000;
 	if (job != NULL)
 		(void)sbx_strlcpy(c->run, job, sizeof(c->run));
 	return (gh_repo_arg(call, "repo", &c->repo) &&
-	    branch_ok(call, c->branch) &&
+	    modules_args(call, c) && branch_ok(call, c->branch) &&
 	    dest_of(call, "dest_dir", c->repo.name, c->dest));
 }
 

@@ -69,6 +69,9 @@ tool_issue_view(struct call *call)
 
 	if (!gh_repo_arg(call, "repo", &r))
 		return (0);
+	k = gh_place(call, args_str(&call->args, "save_to", NULL));
+	if (k != 1)
+		return (k);
 	k = gh_ask(call, &r, &(struct gh_ask){ .op = SBX_REST_ISSUE,
 	    .number = number }, json_type_object, NULL, &o);
 	if (k != 1)

@@ -281,6 +281,9 @@ tool_pr_view(struct call *call)
 
 	if (!gh_repo_arg(call, "repo", &r))
 		return (0);
+	k = gh_place(call, args_str(&call->args, "save_to", NULL));
+	if (k != 1)
+		return (k);
 	k = pull(call, &r, number, false, &o);
 	if (k != 1)
 		return (k);
@@ -325,6 +328,9 @@ review_args(struct call *call, const char *event)
 	struct json_object *comments = args_json(&call->args, "comments");
 	const char *body = args_str(&call->args, "body", NULL);
 
+	if (strcmp(event, "APPROVE") == 0 && !args_has(&call->args, "head_sha"))
+		return (bad(call, "\"head_sha\" must name the commit that is "
+		    "approved: head.sha of pr_view."));
 	if (is_blank(body) && strcmp(event, "REQUEST_CHANGES") == 0)
 		return (bad(call, "\"body\" must not be empty: "
 		    "REQUEST_CHANGES says what to change."));
@@ -457,6 +463,20 @@ review(struct call *call, const struct gh_repo *r, const char *event,
 	return (0);
 }
 
+/* What was read is what is judged, whatever was pushed meanwhile. */
+static bool
+is_as_read(struct call *call, const char *sha)
+{
+	const char *read = args_str(&call->args, "head_sha", NULL);
+
+	if (read == NULL || strcmp(read, sha) == 0)
+		return (true);
+	result_error(call->res, "head_moved", "Read it again with pr_view, "
+	    "then judge what is there now.", "The pull request's head is %s "
+	    "now, not the \"head_sha\" that was read.", sha);
+	return (false);
+}
+
 int
 tool_sandbox_pr_review_write(struct call *call)
 {
@@ -481,5 +501,5 @@ tool_sandbox_pr_review_write(struct call *call)
 	}
 	(void)sbx_strlcpy(sha, gh_str(o, "head.sha"), sizeof(sha));
 	json_object_put(o);
-	return (review(call, &r, event, sha));
+	return (is_as_read(call, sha) ? review(call, &r, event, sha) : 0);
 }

@@ -228,7 +228,8 @@ def submodules(p):
         files[n] = ("160000", r.tip())
     p.gh.repo("acme/super", private=True, files=files)
     n = len(p.gh.log)
-    r = p.clone("acme/super", "super", submodules=True)
+    r = p.clone("acme/super", "super", submodules=True,
+                submodule_repos=["acme/module", "acme/other"])
     code, out = p.s.sh(p.box, "cd /workspace/super/super; ls rel ssh https "
                        "closed")
     ok(r.get("status") == "ok" and out.count("README.md") == 3,
@@ -238,6 +239,11 @@ def submodules(p):
     ok(not [x for x in p.gh.log[n:] if x.auth and ("other" in x.target or
                                                    "open" in x.target)],
        "which no credential was used for", p.gh.log[n:])
+    n = len(p.gh.log)
+    r = p.clone("acme/super", "unnamed", submodules=True)
+    ok(r.get("status") == "ok" and "submodule rel" in str(r.get("warnings"))
+       and not [x for x in p.gh.log[n:] if x.auth and "module" in x.target],
+       "nor for those that the client does not name", (r, p.gh.log[n:]))
     p.gh.repo("else/lure", files={
         ".gitmodules": '[submodule "m"]\n\tpath = m\n'
         "\turl = https://github.com/acme/module\n",
@@ -405,13 +411,15 @@ def reviews(p):
     pull = p.secret.pull("theirs", {"new.txt": "1\n2\n"})
     r = p.s.call("sandbox_pr_review_write", repo="acme/secret",
                  pr=pull["number"], event="APPROVE", body="Well done.",
+                 head_sha=pull["pull"]["head"],
                  comments=[{"path": "new.txt", "line": 1, "body": "here"}])
     ok(r.get("status") == "ok" and pull["pull"]["reviews"][-1]["state"] ==
        "APPROVED" and pull["pull"]["comments"][-1]["body"] == "here",
        "a review", r)
     mine = p.secret.pull("mine", {"new.txt": "1\n"}, login=p.app.login)
     r = p.s.call("sandbox_pr_review_write", repo="acme/secret",
-                 pr=mine["number"], event="APPROVE", body="My own.")
+                 pr=mine["number"], event="APPROVE", body="My own.",
+                 head_sha=mine["pull"]["head"])
     ok(r.get("status") == "ok" and r.get("downgraded_to") == "COMMENT" and
        mine["pull"]["reviews"][-1]["state"] == "COMMENTED",
        "of one's own: a remark", r)

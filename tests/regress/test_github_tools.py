@@ -192,6 +192,19 @@ text = saved()
 t.ok(not any(ord(c) < 32 and c not in "\n\t" or c in
              BIDI + "\u200b\U000e0041\u2028\x9b\ufeff" for c in text),
      "nothing invisible is left in the file", text)
+for s, shown in (("a\ufe0f", "a<U+FE0F>"), ("\u2764\ufe0f", "\u2764\ufe0f"),
+                 ("1\ufe0f\u20e3", "1\ufe0f\u20e3"),
+                 ("\u2764\ufe0f\ufe0f", "\u2764\ufe0f<U+FE0F>"),
+                 ("\u2764\ufe00", "\u2764<U+FE00>"),
+                 ("\U0001f441\ufe0f\u200d\U0001f5e8",
+                  "\U0001f441\ufe0f\u200d\U0001f5e8"),
+                 ("a\u200db", "a<U+200D>b"),
+                 ("\u2764\u200d\u200d", "\u2764\u200d<U+200D>"),
+                 ("\u034f\u115f\u2800\u3164", "<U+034F><U+115F><U+2800>"
+                  "<U+3164>")):
+    m.api = {"ISSUE": {**ISSUE, "body": s + "."}}
+    m.call("issue_view", VIEW)
+    t.ok("> " + shown + "." in saved(), "hidden or seen: %r" % s, saved())
 t.ok("<U+202E>" in text and "<U+E0041>" in text and "<U+0000>" in text,
      "it is shown", text)
 t.ok(TOKEN not in json.dumps(r) and "\n" not in r["title"] and
@@ -226,6 +239,23 @@ r = check("more than fits", m.call("issue_view", VIEW), status="ok",
           truncated=True)
 t.ok(r["size_bytes"] < 2200000 and "There is more" in saved()[-200:], "whole "
      "comments, and a word that there are more", r)
+m.api = {"ISSUE": ISSUE, "ISSUE_COMMENTS": {"_code": "too_large",
+                                            "_reason": "8 MiB"}}
+r = check("comments too large for an answer", m.call("issue_view", VIEW),
+          status="ok", truncated=True, comments=0)
+t.ok("too large" in str(r["warnings"]), "are a warning", r)
+m.api = {"ISSUE": ISSUE, ("ISSUE_COMMENTS", 1): (page, 2),
+         ("ISSUE_COMMENTS", 2): {"_code": "too_large", "_reason": "x"}}
+check("some of them", m.call("issue_view", VIEW), status="ok", truncated=True,
+      comments=100)
+m.override["FILE_ASK"] = lambda s, q: (_ for _ in ()).throw(
+    wm.Refuse("not_found", "There is none.", ""))
+m.seen.clear()
+check("another's sandbox", m.call("issue_view", VIEW), True, code="not_found")
+check("also of a pull request", m.call("pr_view", {
+    "repo": "o/r", "pr": 8, "container_id": box}), True, code="not_found")
+t.ok(not m.seen, "nothing is asked of a host for it", m.seen)
+m.override.clear()
 for what, answer in (
         ("a page that leads back", (page, 1)), ("not a list", {"a": 1}),
         ("a list too long", page * 2), ("no JSON", b"<html>"),
@@ -244,7 +274,7 @@ CODES = {
     "validation": "does not take", "rate_limited": "no more requests",
     "upstream": "could not be reached", "tls": "prove", "timeout": "in time",
     "too_large": "too large", "not_granted": "configuration",
-    "bot_command": "begins with", "bad_request": "before it was sent",
+    "bot_command": "begins with /", "bad_request": "before it was sent",
     "no_source": "no credential", "no_courier": "no process",
     "locked": "lockdown", "source_failed": "could be had",
     "secret_in_answer": "dropped"}
@@ -401,7 +431,7 @@ m.api = {"ISSUE_COMMENT": {"_code": "bot_command", "_reason": "line 1"}}
 check("an order to a bot", m.call("sandbox_issue_write", W), True,
       code="bot_command")
 
-R = {"repo": "o/r", "pr": 8, "event": "APPROVE"}
+R = {"repo": "o/r", "pr": 8, "event": "APPROVE", "head_sha": SHA}
 m.api = {"PULL": PULL, "REVIEW_CREATE": {"html_url": "https://h/3", "id": 5}}
 m.seen.clear()
 check("review", m.call("sandbox_pr_review_write", {
@@ -443,6 +473,19 @@ r = check("nowhere to write", m.call("sandbox_pr_review_write", R), True,
           code="repo_not_allowed")
 t.ok("allowed_repo" in r["recommended_next_action"] and "allow_read" not in
      r["error"] + r["recommended_next_action"], "is told of writing", r)
+m.api["PULL"] = PULL
+m.seen.clear()
+for event in ("APPROVE", "COMMENT"):
+    r = check("%s of what was read before a push" % event, m.call(
+        "sandbox_pr_review_write", {**R, "event": event, "body": "x",
+                                    "head_sha": "9" * 40}), True,
+              code="head_moved")
+    t.ok(SHA in r["error"], "says what is there now", r)
+t.ok([s[0] for s in m.seen] == ["PULL"] * 2, "and nothing is posted", m.seen)
+bad("an approval of nobody knows what", "sandbox_pr_review_write",
+    {k: R[k] for k in ("repo", "pr", "event")}, "head_sha")
+bad("a commit that is none", "sandbox_pr_review_write",
+    {**R, "head_sha": SHA[:8]}, "head_sha")
 bad("event", "sandbox_pr_review_write", {**R, "event": "MERGE"}, "event")
 bad("changes without words", "sandbox_pr_review_write",
     {**R, "event": "REQUEST_CHANGES"}, "body")
@@ -657,16 +700,30 @@ os.execv(%r, ["git", "-c", "protocol.file.allow=always", "-c",
     shutil.rmtree(dest + "/mods")
     m.listed = {"o/lib", "o/gone"}
     m.opened.clear()
-    check("of what is read without a credential", m.call("clone_repo", {
+    m.listed.add("o/mods")
+    r = check("submodules that nobody named", m.call("clone_repo", {
         **Q, "submodules": True}), status="ok")
-    t.ok([o[2] for o in m.opened] == ["o/mods"], "none is read with one",
+    t.ok([o[2] for o in m.opened] == ["o/mods"] and
+         "submodules_granted" not in r, "none is read with a credential",
+         (m.opened, r))
+    shutil.rmtree(dest + "/mods")
+    bad("no name", "clone_repo", {**Q, "submodules": True, "submodule_repos":
+                                  ["lib"]}, "submodule_repos")
+    bad("names alone", "clone_repo", {**Q, "submodule_repos": ["o/lib"]},
+        "submodules")
+    m.opened.clear()
+    check("one is named", m.call("clone_repo", {
+        **Q, "submodules": True, "submodule_repos": ["O/Lib"]}),
+          status="ok", submodules_granted=["o/lib"])
+    t.ok([o[2] for o in m.opened] == ["o/mods", "o/lib"], "and that one only",
          m.opened)
     shutil.rmtree(dest + "/mods")
-    m.listed.add("o/mods")
     m.opened.clear()
     m.bound.clear()
-    r = check("submodules", m.call("clone_repo", {**Q, "submodules": True}),
-              status="ok")
+    r = check("submodules", m.call("clone_repo", {
+        **Q, "submodules": True, "submodule_repos": [
+            "o/lib", "https://github.com/o/gone"]}), status="ok",
+        submodules_granted=["o/lib", "o/gone"])
     t.ok(os.path.exists(dest + "/mods/ext/lib/lib.c"), "by a relative URL")
     t.ok(len(r["warnings"]) == 2 and any("ext/gone" in w for w in
                                          r["warnings"]) and
@@ -691,10 +748,12 @@ os.execv(%r, ["git", "-c", "protocol.file.allow=always", "-c",
                    (2, "https://github.com/o/n3.git"),
                    (1, "https://github.com/o/n2"), (0, "../n1")):
         kin = nest("n%d" % n, url, kin)
-    N = {**K, "repo": "o/n0", "submodules": True}
+    N = {**K, "repo": "o/n0", "submodules": True,
+         "submodule_repos": ["o/n%d" % n for n in range(1, 5)]}
     m.listed = {"o/n%d" % n for n in range(6)} - {"o/n2"}
     m.opened.clear()
-    r = check("submodules in submodules", m.call("clone_repo", N), status="ok")
+    r = check("submodules in submodules", m.call("clone_repo", N), status="ok",
+              submodules_granted=["o/n1", "o/n3", "o/n4"])
     at = dest + "/n0" + "/sub" * 4
     t.ok(os.path.exists(at + "/n4.txt") and
          not os.path.exists(at + "/sub/n5.txt") and

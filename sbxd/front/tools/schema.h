@@ -122,6 +122,8 @@
 	"credential": {"enum": ["grant", "none"]},                       \
 	"grant": {"type": "string"},                                     \
 	"credential_reason": {"type": "string"},                         \
+	"submodules_granted": {"type": "array",                          \
+	    "items": {"type": "string"}},                                \
 	"replaced_bytes": {"type": "integer"})
 
 #endif

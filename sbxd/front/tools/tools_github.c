@@ -71,7 +71,10 @@ const struct sbx_tool sbx_tools_github[] = {
 		    "fetch": {"type": "boolean", "default": false,
 		    "description":
 		    "Into the clone that is there: what is new, and what filter left out."},
-		    "submodules": {"type": "boolean", "default": false},
+		    "submodules": {"type": "boolean", "default": false,
+		    "description": "Private ones: as submodule_repos names."},
+		    "submodule_repos": {"type": "array", "maxItems": 32,
+		    "items": {"type": "string"}},
 		    "job_id": {"type": "string",
 		    "pattern": "^[0-9a-f]{16}$"}) "," SCHEMA_TIMEOUT,
 		    SCHEMA("container_id", "repo")),
@@ -191,7 +194,11 @@ const struct sbx_tool sbx_tools_github[] = {
 		    "(downgraded_to).",
 		.input_schema = SCHEMA_IN(REPO_IN "," NUMBER_IN("pr") ","
 		    SCHEMA("event": {"type": "string",
-		    "enum": ["APPROVE", "REQUEST_CHANGES", "COMMENT"]}) ","
+		    "enum": ["APPROVE", "REQUEST_CHANGES", "COMMENT"]},
+		    "head_sha": {"type": "string", "minLength": 40,
+		    "maxLength": 64, "pattern": "^[0-9a-f]*$",
+		    "description": "head.sha of pr_view; APPROVE needs it."})
+		    ","
 		    BODY_IN ","
 		    SCHEMA("comments": {"type": "array", "maxItems": 100,
 		    "items": {"type": "object", "properties": {
