@@ -3,8 +3,11 @@
 #include "common/base/log.h"
 
 #include <event2/buffer.h>
+#include <stdio.h>
+#include <string.h>
 
 #define PIECE 65536u		/* bytes of one chunk that is written, at most */
+#define FRAME 24u		/* and of what stands around it */
 
 void
 body_of_request(struct body *b, const struct sbx_http_head *h)
@@ -38,6 +41,23 @@ must(bool good)
 		sbx_fatal("no memory for a body");
 }
 
+/* Copied, since of pieces TLS makes records: a line of six bytes would be one,
+ * and a call of the system for both who write and read it. */
+static void
+pass_chunk(struct evbuffer *from, struct evbuffer *to, size_t n)
+{
+	struct evbuffer_iovec v;
+	char *p;
+
+	must(evbuffer_reserve_space(to, (ev_ssize_t)(n + FRAME), &v, 1) == 1);
+	p = v.iov_base;
+	p += snprintf(p, FRAME, "%zx\r\n", n);
+	must(evbuffer_remove(from, p, n) == (int)n);
+	memcpy(p + n, "\r\n", 2);
+	v.iov_len = (size_t)(p - (char *)v.iov_base) + n + 2;
+	must(evbuffer_commit_space(to, &v, 1) == 0);
+}
+
 /* n bytes of body. */
 static void
 pass(struct body *b, struct evbuffer *from, struct evbuffer *to, size_t n)
@@ -48,10 +68,9 @@ pass(struct body *b, struct evbuffer *from, struct evbuffer *to, size_t n)
 		return;
 	}
 	if (b->chunk)
-		must(evbuffer_add_printf(to, "%zx\r\n", n) > 0);
-	must(evbuffer_remove_buffer(from, to, n) == (int)n);
-	if (b->chunk)
-		must(evbuffer_add(to, "\r\n", 2) == 0);
+		pass_chunk(from, to, n);
+	else
+		must(evbuffer_remove_buffer(from, to, n) == (int)n);
 }
 
 static void
@@ -111,8 +130,12 @@ int
 body_move(struct body *b, struct evbuffer *from, struct evbuffer *to,
     size_t max)
 {
+	size_t n = evbuffer_get_length(from);
 	int r = b->done;
 
+	/* room for its chunks, of which there are few, in one piece */
+	if (b->chunk && to != NULL && n > 0)
+		must(evbuffer_expand(to, (n < max ? n : max) + 8 * FRAME) == 0);
 	while (r == 0 && max > 0 && evbuffer_get_length(from) > 0)
 		r = b->kind == BODY_CHUNKED ? move_chunk(b, from, to, &max) :
 		    move_plain(b, from, to, &max);

@@ -21,6 +21,7 @@
 struct bufferevent;
 struct dial;
 struct evbuffer;
+struct event;
 
 #define HTTP_SIDE (HTTP_BUFFER / 2)	/* of it: read, and to be written */
 #define HTTP_INTERIM 16u	/* 1xx before one answer */
@@ -45,6 +46,7 @@ enum step { STEP_WAIT, STEP_AGAIN, STEP_END };
 struct side {
 	struct bufferevent *bev;	/* owned; NULL: none */
 	SSL *ssl;		/* of bev; NULL: plain */
+	struct event *reader;	/* owned; of a plain one, which bev writes only */
 	bool ended;		/* what lies in its buffer is all */
 	bool failed;		/* and it did not end as it should */
 	bool deaf;		/* takes nothing any more */
@@ -110,7 +112,8 @@ void http_hurry(struct http *h, unsigned seconds);
 /* Go on, from what a step said; h may be gone then. */
 void http_go(struct http *h, enum step step);
 void http_run(struct http *h);
-/* Read and write, with callbacks of this side; false: no memory. */
+/* Read and write, with callbacks of this side; false: no memory.  s stays where
+ * it is until side_close(). */
 bool side_open(struct side *s, struct bufferevent *bev, SSL *ssl,
     void (*read)(struct bufferevent *, void *),
     void (*written)(struct bufferevent *, void *),

@@ -7,6 +7,7 @@
 #include "sbx-proxy/dial.h"
 #include "sbx-proxy/exchange.h"
 
+#include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/bufferevent_ssl.h>
@@ -54,8 +55,10 @@ side_pace(struct side *s)
 	if (full == s->paused)
 		return;
 	s->paused = full;
-	/* either fails without an event base only */
-	if (full)
+	/* each fails without an event base only */
+	if (s->reader != NULL)
+		(void)(full ? event_del(s->reader) : event_add(s->reader, NULL));
+	else if (full)
 		(void)bufferevent_disable(s->bev, EV_READ);
 	else
 		(void)bufferevent_enable(s->bev, EV_READ);
@@ -104,6 +107,57 @@ on_read(BIO *bio, int oper, const char *p, size_t n, int i, long l, int ret,
 	return (-1);
 }
 
+/*
+ * libevent takes 4 KiB of a plain socket at a time, each with three calls of the
+ * system.  This takes all that has room with one, and keeps it in one piece: of
+ * pieces TLS makes records.
+ */
+static void
+on_plain(evutil_socket_t fd, short what, void *ctx)
+{
+	static char bytes[HTTP_SIDE];
+	struct side *s = ctx;
+	size_t had = evbuffer_get_length(side_in(s));
+	bufferevent_data_cb read;
+	bufferevent_event_cb event;
+	void *arg;
+	ssize_t n;
+
+	(void)what;
+	if (had >= sizeof(bytes))
+		return;		/* side_pace() has not been there yet */
+	n = recv(fd, bytes, sizeof(bytes) - had, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	bufferevent_getcb(s->bev, &read, NULL, &event, &arg);
+	if (n > 0) {
+		if (evbuffer_add(side_in(s), bytes, (size_t)n) != 0)
+			sbx_fatal("no memory for what is read");
+		read(s->bev, arg);
+		return;
+	}
+	(void)event_del(s->reader); /* fails without an event base only */
+	event(s->bev, (short)(BEV_EVENT_READING | (n == 0 ? BEV_EVENT_EOF :
+	    BEV_EVENT_ERROR)), arg);
+}
+
+/* False: no memory. */
+static bool
+open_reader(struct side *s)
+{
+	if (s->ssl != NULL) {
+		BIO_set_callback_ex(SSL_get_rbio(s->ssl), on_read);
+		bufferevent_setwatermark(s->bev, EV_READ, 0, HTTP_SIDE);
+		return (bufferevent_enable(s->bev, EV_READ) == 0);
+	}
+	s->reader = event_new(bufferevent_get_base(s->bev),
+	    bufferevent_getfd(s->bev), EV_READ | EV_PERSIST, on_plain, s);
+	/* what comes by another way than bev's own is let in so */
+	return (s->reader != NULL && event_add(s->reader, NULL) == 0 &&
+	    bufferevent_disable(s->bev, EV_READ) == 0 &&
+	    evbuffer_unfreeze(side_in(s), 0) == 0);
+}
+
 bool
 side_open(struct side *s, struct bufferevent *bev, SSL *ssl,
     void (*read)(struct bufferevent *, void *),
@@ -117,12 +171,9 @@ side_open(struct side *s, struct bufferevent *bev, SSL *ssl,
 	 * wait for the first.  It fails on a socket that is no TCP only. */
 	(void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_NODELAY, &one,
 	    sizeof(one));
-	if (ssl != NULL)
-		BIO_set_callback_ex(SSL_get_rbio(ssl), on_read);
 	bufferevent_setcb(bev, read, written, event, h);
-	bufferevent_setwatermark(bev, EV_READ, 0, HTTP_SIDE);
 	bufferevent_setwatermark(bev, EV_WRITE, HTTP_SIDE / 4, 0);
-	return (bufferevent_enable(bev, EV_READ | EV_WRITE) == 0);
+	return (bufferevent_enable(bev, EV_WRITE) == 0 && open_reader(s));
 }
 
 void
@@ -136,6 +187,8 @@ side_close(struct side *s)
 		(void)SSL_shutdown(s->ssl);
 	}
 	ERR_clear_error();
+	if (s->reader != NULL)
+		event_free(s->reader);
 	bufferevent_free(s->bev);
 	*s = (struct side){ .bev = NULL };
 }
@@ -410,16 +463,9 @@ void
 http_start(struct listener *l, int fd, struct evbuffer *in)
 {
 	struct http *h = http_new(l, fd, NULL);
-	struct evbuffer *to;
 
-	if (h != NULL) {
-		to = side_in(&h->down);
-		/* what comes by other ways than the socket is let in so */
-		if (evbuffer_unfreeze(to, 0) != 0 ||
-		    evbuffer_add_buffer(to, in) != 0 ||
-		    evbuffer_freeze(to, 0) != 0)
-			sbx_fatal("no memory for a request");
-	}
+	if (h != NULL && evbuffer_add_buffer(side_in(&h->down), in) != 0)
+		sbx_fatal("no memory for a request");
 	evbuffer_free(in);
 	if (h != NULL)
 		http_go(h, http_enter(h, ST_HEAD));

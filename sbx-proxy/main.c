@@ -27,10 +27,13 @@
 #include "sbx-proxy/tunnel.h"
 
 #include <event2/event.h>
+#include <malloc.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
 #include <signal.h>
 #include <time.h>
+
+#define HEAP_KEPT (4 << 20)	/* bytes, free and not given back */
 
 static const uint16_t start_types[] = { SBX_MSG_PROXY_START, 0 };
 static const struct sbx_accepts start_list = {
@@ -118,6 +121,11 @@ prepare_libraries(struct sbx_err *err)
 	    OPENSSL_INIT_LOAD_SSL_STRINGS | OPENSSL_INIT_LOAD_CRYPTO_STRINGS,
 	    NULL) != 1 || RAND_status() != 1)
 		return (sbx_err_set(err, SBX_E_SYS, "OpenSSL cannot begin"));
+	/* What a buffer had the next one gets: given back to the kernel for
+	 * each of them, it would have to be cleared for each, too. */
+	if (mallopt(M_MMAP_THRESHOLD, 1 << 20) != 1 ||
+	    mallopt(M_TRIM_THRESHOLD, HEAP_KEPT) != 1)
+		return (sbx_err_set(err, SBX_E_SYS, "mallopt"));
 	return (0);
 }
 

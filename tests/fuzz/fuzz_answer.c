@@ -20,20 +20,42 @@ must(bool good)
 		abort();
 }
 
-/* The same body, taken whole and in steps. */
+/* The chunks in b hold what is in want, and end if r is 1. */
+static void
+unchunk(struct evbuffer *b, struct evbuffer *want, int r)
+{
+	size_t n = evbuffer_get_length(b), used, len;
+	const char *p = (const char *)evbuffer_pullup(b, -1), *data;
+	const char *plain = (const char *)evbuffer_pullup(want, -1);
+	size_t left = evbuffer_get_length(want);
+	struct sbx_http_chunks c = { 0 };
+	int end = 0;
+
+	for (; n > 0; p += used, n -= used) {
+		end = sbx_http_chunk(&c, p, n, &used, &data, &len);
+		must(end >= 0 && len <= left &&
+		    (len == 0 || memcmp(data, plain, len) == 0));
+		plain = len == 0 ? plain : plain + len;
+		left -= len;
+		must(end == 0 || used == n);
+	}
+	must(left == 0 && end == (r == 1));
+}
+
+/* The same body, taken whole and in steps, the last time into chunks. */
 static void
 on_body(const struct sbx_http_answer *a, const uint8_t *p, size_t n,
     size_t step)
 {
-	struct evbuffer *from[2], *to[2];
-	struct body b[2];
-	int r[2] = { 0, 0 };
+	struct evbuffer *from[3], *to[3];
+	struct body b[3];
+	int r[3] = { 0, 0, 0 };
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		from[i] = evbuffer_new();
 		to[i] = evbuffer_new();
 		body_of_answer(&b[i], a, false);
-		b[i].chunk = false;
+		b[i].chunk = i == 2 && !b[i].done;
 		(void)evbuffer_add(from[i], p, n);
 		do
 			r[i] = body_move(&b[i], from[i], to[i],
@@ -44,7 +66,10 @@ on_body(const struct sbx_http_answer *a, const uint8_t *p, size_t n,
 	must(evbuffer_get_length(to[0]) == b[0].bytes);
 	must(r[0] < 0 || evbuffer_get_length(from[0]) ==
 	    evbuffer_get_length(from[1]));
-	for (int i = 0; i < 2; i++) {
+	must(r[0] == r[2] && b[0].bytes == b[2].bytes);
+	if (r[2] >= 0 && b[2].chunk)
+		unchunk(to[2], to[0], r[2]);
+	for (int i = 0; i < 3; i++) {
 		evbuffer_free(from[i]);
 		evbuffer_free(to[i]);
 	}
