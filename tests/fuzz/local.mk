@@ -4,7 +4,7 @@
 # corpus in corpus/NAME.
 SBX_FUZZERS = fuzz_wire fuzz_conf fuzz_jsonrpc fuzz_json fuzz_journal \
 	fuzz_gitconfig fuzz_view fuzz_image fuzz_import fuzz_http \
-	fuzz_front fuzz_egress fuzz_answer fuzz_report
+	fuzz_front fuzz_egress fuzz_answer fuzz_report fuzz_courier
 
 if FUZZERS
 AM_CFLAGS += -fsanitize=fuzzer-no-link
@@ -95,6 +95,11 @@ fuzz_report_SOURCES = tests/fuzz/fuzz_report.c $(FUZZ_MAIN)
 fuzz_report_CPPFLAGS = $(AM_CPPFLAGS)
 fuzz_report_LDFLAGS = $(FUZZ_LINK)
 fuzz_report_LDADD = libsbxreport.a libsbx.a $(JSON_LIBS)
+
+fuzz_courier_SOURCES = tests/fuzz/fuzz_courier.c $(FUZZ_MAIN)
+fuzz_courier_CPPFLAGS = $(AM_CPPFLAGS)
+fuzz_courier_LDFLAGS = $(FUZZ_LINK)
+fuzz_courier_LDADD = libsbxcourier.a libsbx.a $(JSON_LIBS)
 
 .PHONY: fuzzers
 fuzzers: $(SBX_FUZZERS)
