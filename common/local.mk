@@ -23,6 +23,7 @@ libsbx_a_SOURCES = \
 	common/proto/accepts.c common/proto/accepts.h
 libsbxev_a_SOURCES = common/proto/loop.c common/proto/loop.h \
 	common/proto/hello.c common/proto/hello.h \
+	common/proto/record.c common/proto/record.h \
 	common/proto/peer.c common/proto/peer.h
 libsbxev_a_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS)
 # what the proxy and the couriers read of git: no I/O

@@ -8,7 +8,7 @@
  */
 
 #include "common/base/limits.h"
-#include "common/proto/peer.h"
+#include "common/proto/record.h"
 #include "sbx-broker/sources.h"
 #include "sbx-broker/token.h"
 
@@ -97,8 +97,7 @@ struct broker {
 	unsigned nrevokes;		/* of the jobs */
 	struct event *revoke_timer, *expiry_timer;	/* owned */
 	/* records of the journal */
-	uint64_t record_second;
-	unsigned record_count;
+	struct sbx_record_rate record_rate;
 	uint64_t records_more, records_lost;
 };
 

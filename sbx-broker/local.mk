@@ -11,8 +11,7 @@ libsbxbroker_a_CPPFLAGS = $(AM_CPPFLAGS) $(CRYPTO_CFLAGS)
 
 pkglibexec_PROGRAMS += sbx-broker
 sbx_broker_SOURCES = sbx-broker/main.c sbx-broker/broker.h \
-	sbx-broker/from_monitor.c sbx-broker/from_journald.c \
-	sbx-broker/ask.c sbx-broker/grant.c sbx-broker/job.c \
+	sbx-broker/from_monitor.c sbx-broker/ask.c sbx-broker/grant.c sbx-broker/job.c \
 	sbx-broker/lock.c sbx-broker/mint.c sbx-broker/pool.c \
 	sbx-broker/record.c sbx-broker/record.h sbx-broker/revoke.c \
 	sbx-broker/status.c

@@ -10,7 +10,7 @@ libsbxegress_a_SOURCES = sbx-proxy/addr.c sbx-proxy/addr.h sbx-proxy/gate.c \
 pkglibexec_PROGRAMS += sbx-proxy
 sbx_proxy_SOURCES = sbx-proxy/main.c sbx-proxy/proxy.h sbx-proxy/listener.c \
 	sbx-proxy/from_monitor.c sbx-proxy/from_engine.c \
-	sbx-proxy/from_journald.c sbx-proxy/accept.c sbx-proxy/opening.c \
+	sbx-proxy/accept.c sbx-proxy/opening.c \
 	sbx-proxy/ca.c sbx-proxy/ca.h \
 	sbx-proxy/issue.c sbx-proxy/issue.h \
 	sbx-proxy/jks.c sbx-proxy/jks.h \

@@ -1,17 +1,19 @@
 #include "sbx-proxy/record.h"
 
 #include "common/base/log.h"
+#include "common/proto/record.h"
 
 #include <event2/event.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define FIELDS_MAX 16384u
 #define TARGET_MAX 512u
-#define BACKLOG 512		/* records; the queue ends its peer at 1024 */
 #define NS_S 1000000000ull
+
+const struct sbx_dispatch_table proxy_from_journald = {
+	SBX_PROC_PROXY, SBX_PROC_JOURNALD, sbx_record_rows,
+};
 
 /* One refusal that is being coalesced. */
 struct key {
@@ -26,16 +28,10 @@ struct key {
 	uint64_t until;		/* monotonic: told then */
 };
 
-/* How many records in this second. */
-struct rate {
-	uint64_t second;
-	unsigned n;
-};
-
 struct denials {
 	struct listener *l;
 	struct key keys[RECORD_KEYS];
-	struct rate denied, passed;
+	struct sbx_record_rate denied, passed;
 	uint64_t dropped;	/* refusals that no record tells of yet */
 	uint64_t more;		/* exchanges likewise */
 	struct event *timer;	/* owned; pending while a key is used */
@@ -53,73 +49,17 @@ layer_name(enum layer layer)
 
 /* --- one record --------------------------------------------------------------- */
 
-struct fields {
-	struct sbx_strs strs;
-	struct sbx_buf buf;
-};
-
-static void SBX_PRINTF(3, 4)
-add(struct fields *f, const char *name, const char *fmt, ...)
-{
-	char value[1024];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(value, sizeof(value), fmt, ap); /* cut, not refused */
-	va_end(ap);
-	if (value[0] == '\0')
-		return;
-	/* a record with a field too few is better than none */
-	if (sbx_strs_add(&f->strs, &f->buf, name) == 0)
-		(void)sbx_strs_add(&f->strs, &f->buf, value);
-}
-
-static void
-add_number(struct fields *f, const char *name, uint64_t n)
-{
-	if (n != 0)
-		add(f, name, "%" PRIu64, n);
-}
-
-/* f is cleared.  A journal that is absent or does not keep up is not waited
- * for: what it misses is counted. */
+/* f is cleared. */
 static void
 append(struct listener *l, const char *op, const char *phase,
-    struct fields *f)
+    struct sbx_record *f)
 {
-	struct proxy *x = l->x;
-	struct sbx_journal_append a = { .op = op, .phase = phase,
+	const struct sbx_journal_append a = { .op = op, .phase = phase,
 		.principal = l->principal, .container = l->container,
 		.run = "" };
 
-	add_number(f, "lost_records", x->lost_records);
-	a.fields = f->strs;
-	if (x->journald != NULL && sbx_peer_queued(x->journald) < BACKLOG &&
-	    sbx_send_journal_append(x->journald, 0, &a, NULL) == 0)
-		x->lost_records = 0;
-	else
-		x->lost_records++;
-	sbx_buf_clear(&f->buf);
-}
-
-static void
-fields_init(struct fields *f)
-{
-	memset(f, 0, sizeof(*f));
-	sbx_buf_init(&f->buf, FIELDS_MAX);
-}
-
-static bool
-rate_takes(struct rate *r, uint64_t now)
-{
-	if (now / NS_S != r->second) {
-		r->second = now / NS_S;
-		r->n = 0;
-	}
-	if (r->n == RECORD_RATE)
-		return (false);
-	r->n++;
-	return (true);
+	/* of what is lost the next record tells */
+	(void)sbx_record_send(f, l->x->journald, &a, &l->x->lost_records);
 }
 
 /* --- refusals ------------------------------------------------------------------ */
@@ -128,20 +68,20 @@ static void
 tell(struct denials *d, struct key *k)
 {
 	char first[SBX_WALL_SIZE], last[SBX_WALL_SIZE];
-	struct fields f;
+	struct sbx_record f;
 
 	sbx_wall_text(k->first, first);
 	sbx_wall_text(k->last, last);
-	fields_init(&f);
-	add(&f, "verdict", "denied");
-	add(&f, "layer", "%s", layer_name(k->layer));
-	add(&f, "code", "%s", k->code);
-	add(&f, "target", "%s", k->target);
-	add(&f, "reason", "%s", k->why);
-	add_number(&f, "count", k->count);
-	add(&f, "first", "%s", first);
-	add(&f, "last", "%s", last);
-	add_number(&f, "dropped", d->dropped);
+	sbx_record_begin(&f);
+	sbx_record_add(&f, "verdict", "denied");
+	sbx_record_add(&f, "layer", "%s", layer_name(k->layer));
+	sbx_record_add(&f, "code", "%s", k->code);
+	sbx_record_add(&f, "target", "%s", k->target);
+	sbx_record_add(&f, "reason", "%s", k->why);
+	sbx_record_number(&f, "count", k->count);
+	sbx_record_add(&f, "first", "%s", first);
+	sbx_record_add(&f, "last", "%s", last);
+	sbx_record_number(&f, "dropped", d->dropped);
 	d->dropped = 0;
 	k->count = 0;
 	k->told = true;
@@ -187,7 +127,7 @@ on_second(evutil_socket_t fd, short what, void *ctx)
 			continue;
 		due = now >= k->until;
 		if (k->count > 0 && (due || !k->told) &&
-		    rate_takes(&d->denied, now))
+		    sbx_record_rate(&d->denied, now, RECORD_RATE))
 			tell(d, k);
 		k->used = !due || k->count > 0;
 		used = used || k->used;
@@ -258,7 +198,7 @@ record_denied(struct listener *l, enum layer layer, const char *code,
 	memcpy(k->code, name, sizeof(k->code));
 	memcpy(k->target, cut, sizeof(k->target));
 	(void)snprintf(k->why, sizeof(k->why), "%s", why);
-	if (rate_takes(&d->denied, now))
+	if (sbx_record_rate(&d->denied, now, RECORD_RATE))
 		tell(d, k);
 }
 
@@ -269,29 +209,30 @@ record_passed(const struct record_passed *r)
 {
 	const struct conn *c = r->c;
 	struct denials *d = denials_of(c->l);
-	struct fields f;
+	struct sbx_record f;
 
-	if (!rate_takes(&d->passed, sbx_mono_ns())) {
+	if (!sbx_record_rate(&d->passed, sbx_mono_ns(), RECORD_RATE)) {
 		d->more++;
 		return;
 	}
-	fields_init(&f);
-	add(&f, "verdict", "allowed");
-	add(&f, "what", "%s", r->what);
-	add(&f, "scheme", "%s", c->scheme == POLICY_HTTP ? "http" : "https");
-	add(&f, "host", "%s", c->host.text);
-	add(&f, "port", "%u", c->port);
-	add(&f, "method", "%.64s", r->method);
-	add(&f, "path", "%.512s", r->path);
-	add_number(&f, "status", r->status);
-	add(&f, "out", "%" PRIu64, r->out);
-	add(&f, "in", "%" PRIu64, r->in);
-	add(&f, "ms", "%" PRIu64, r->ms);
-	add(&f, "grant", "%s", r->grant);
+	sbx_record_begin(&f);
+	sbx_record_add(&f, "verdict", "allowed");
+	sbx_record_add(&f, "what", "%s", r->what);
+	sbx_record_add(&f, "scheme", "%s", c->scheme == POLICY_HTTP ? "http" :
+	    "https");
+	sbx_record_add(&f, "host", "%s", c->host.text);
+	sbx_record_add(&f, "port", "%u", c->port);
+	sbx_record_add(&f, "method", "%.64s", r->method);
+	sbx_record_add(&f, "path", "%.512s", r->path);
+	sbx_record_number(&f, "status", r->status);
+	sbx_record_add(&f, "out", "%" PRIu64, r->out);
+	sbx_record_add(&f, "in", "%" PRIu64, r->in);
+	sbx_record_add(&f, "ms", "%" PRIu64, r->ms);
+	sbx_record_add(&f, "grant", "%s", r->grant);
 	if (r->courier)
-		add(&f, "via", "courier");
-	add(&f, "end", "%s", r->end);
-	add_number(&f, "more", d->more);
+		sbx_record_add(&f, "via", "courier");
+	sbx_record_add(&f, "end", "%s", r->end);
+	sbx_record_number(&f, "more", d->more);
 	d->more = 0;
 	append(c->l, "egress", "end", &f);
 }
@@ -299,11 +240,11 @@ record_passed(const struct record_passed *r)
 void
 record_grant_used(struct listener *l, const char *grant, unsigned left)
 {
-	struct fields f;
+	struct sbx_record f;
 
-	fields_init(&f);
-	add(&f, "grant", "%s", grant);
-	add(&f, "uses", "%u", left);
+	sbx_record_begin(&f);
+	sbx_record_add(&f, "grant", "%s", grant);
+	sbx_record_add(&f, "uses", "%u", left);
 	append(l, "grant", "use", &f);
 }
 
@@ -313,7 +254,7 @@ void
 record_flush(struct listener *l)
 {
 	struct denials *d = l->denials;
-	struct fields f;
+	struct sbx_record f;
 
 	if (d == NULL)
 		return;
@@ -325,9 +266,9 @@ record_flush(struct listener *l)
 	tell_dropped(d);
 	if (d->more == 0)
 		return;
-	fields_init(&f);
-	add(&f, "verdict", "allowed");
-	add_number(&f, "more", d->more);
+	sbx_record_begin(&f);
+	sbx_record_add(&f, "verdict", "allowed");
+	sbx_record_number(&f, "more", d->more);
 	d->more = 0;
 	append(l, "egress", "end", &f);
 }
