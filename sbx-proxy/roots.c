@@ -10,17 +10,6 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
-/* The default asks the terminal. */
-static int
-no_password(char *buf, int size, int writing, void *ctx)
-{
-	(void)buf;
-	(void)size;
-	(void)writing;
-	(void)ctx;
-	return (-1);
-}
-
 static int
 add_jks(struct sbx_buf *b, X509 *x, unsigned n)
 {
@@ -56,7 +45,8 @@ add_root(struct roots *r, X509 *x)
 static X509 *
 next(BIO *in, int *ret_error)
 {
-	X509 *x = PEM_read_bio_X509(in, NULL, no_password, NULL);
+	/* a password of no bytes, or the terminal would be asked for one */
+	X509 *x = PEM_read_bio_X509(in, NULL, NULL, (char []){ "" });
 	unsigned long e;
 
 	if (x != NULL)
