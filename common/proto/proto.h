@@ -115,6 +115,29 @@ enum sbx_gate_phase {
 	SBX_GATE_FILES,		/* the files are crossing */
 	SBX_GATE_TESTS, SBX_GATE_ENDED, SBX_GATE_MAX
 };
+enum sbx_publish_flag {
+	SBX_PUBLISH_DRY_RUN = 1,	/* all but the push */
+	SBX_PUBLISH_FORCE = 2		/* where allow_force is on */
+};
+/* What the configuration permits a publication to change. */
+enum sbx_publish_allow { SBX_PUBLISH_SENSITIVE = 1 };
+enum sbx_publish_phase {
+	SBX_PUBLISH_MAKING,	/* its sandbox is being made */
+	SBX_PUBLISH_FETCHING,	/* the base */
+	SBX_PUBLISH_JUDGING,	/* the files are crossing */
+	SBX_PUBLISH_BUILDING,	/* the commit, in the publisher */
+	SBX_PUBLISH_GATE,	/* a fresh verification is looked for */
+	SBX_PUBLISH_APPROVAL,	/* the operator's is waited for */
+	SBX_PUBLISH_PUSHING, SBX_PUBLISH_ENDED, SBX_PUBLISH_PHASE_MAX
+};
+enum sbx_publish_outcome {
+	SBX_PUBLISH_NONE, SBX_PUBLISH_PUSHED,
+	SBX_PUBLISH_LANDED,	/* it was there already */
+	SBX_PUBLISH_WOULD,	/* a dry run of what would go */
+	SBX_PUBLISH_REFUSED,	/* nothing left */
+	SBX_PUBLISH_UNKNOWN,	/* it may have: look at the branch */
+	SBX_PUBLISH_OUTCOME_MAX
+};
 enum sbx_copy_mode {
 	SBX_COPY_NAMES,	/* every name, empty files; .gitignore and .git/index
 			 * with their content: for git in a throwaway sandbox */
