@@ -8,7 +8,7 @@ die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 
 BUILD_PACKAGES="gcc make autoconf automake pkg-config libc6-dev linux-libc-dev
 	libevent-dev libjson-c-dev libcurl4-openssl-dev libseccomp-dev
-	libcap-dev libssl-dev libarchive-dev git python3"
+	libcap-dev libssl-dev libarchive-dev libpcre2-dev git python3"
 
 # need_packages PACKAGE ...: root installs what is missing, others are told.
 need_packages() {

@@ -16,6 +16,10 @@
 #define SCAN_MAX_RULES 512
 #define SCAN_MAX_RULES_BYTES (1u << 20)
 #define SCAN_WINDOW (1u << 20)	/* bytes looked at at once, with an overlap */
+#define SCAN_MAX_MATCH (64u << 10)	/* what is longer is not seen whole */
+#define SCAN_MAX_ID 128
+#define SCAN_MAX_FINDINGS 1000	/* of one file; then it is at its limit */
+#define SCAN_LIMIT "scan-limit"
 
 struct scan;
 struct scan_finding {
@@ -32,9 +36,12 @@ typedef void scan_report(void *ctx, const struct scan_finding *f);
 /* rules, n: the configuration, n 0: the one built in.  NULL: ret_reason. */
 struct scan *scan_new(const char *rules, size_t n, char ret_reason[SCAN_REASON]);
 void scan_free(struct scan *s);
-/* Every finding whose secret is in the base's file already is of an old line,
- * and not reported: the baseline.  Begin with the base's content of a path
- * (NULL: there is none), add the new content in pieces of any size, end. */
+/*
+ * Begin with the base's content of a path (NULL: the base has no such file),
+ * add the new content in pieces of any size, end.  A finding all of whose lines
+ * are in the base's file, wherever, is not reported: the baseline.  old must
+ * stay until scan_end().  One file at a time.
+ */
 void scan_begin(struct scan *s, const char *path, const void *old, size_t nold,
     scan_report *report, void *ctx);
 /* -1: a limit of matching was reached, which counts as a finding; reported as

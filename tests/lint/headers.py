@@ -24,7 +24,7 @@ cc = (make_variable("CC") or ["cc"])
 flags = ["-fsyntax-only", "-std=gnu17", "-Wall", "-Wextra", "-Werror",
          "-Wno-unused-function", "-D_GNU_SOURCE", "-I" + source.SRC,
          "-I" + build]
-for library in ("EVENT", "JSON", "SECCOMP", "CAP", "CURL", "CRYPTO"):
+for library in ("EVENT", "JSON", "SECCOMP", "CAP", "CURL", "CRYPTO", "PCRE2"):
     flags += make_variable(library + "_CFLAGS")
 headers = source.files(".h")
 

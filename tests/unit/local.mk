@@ -163,3 +163,10 @@ TESTS += test_courier_parts
 test_courier_parts_SOURCES = tests/unit/test_courier_parts.c tests/tap.h
 test_courier_parts_CPPFLAGS = $(AM_CPPFLAGS)
 test_courier_parts_LDADD = libsbxcourier.a libsbx.a $(JSON_LIBS)
+
+# secrets in what is added
+check_PROGRAMS += test_scan
+TESTS += test_scan
+test_scan_SOURCES = tests/unit/test_scan.c tests/tap.h
+test_scan_CPPFLAGS = $(AM_CPPFLAGS) $(PCRE2_CFLAGS)
+test_scan_LDADD = libsbxscan.a libsbx.a $(PCRE2_LIBS) -lm
