@@ -1,6 +1,7 @@
 #include "common/base/rest.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #define ISSUES(way) "{\"issues\":\"" way "\",\"pull_requests\":\"" way "\"," \
 	"\"metadata\":\"read\"}"
@@ -27,13 +28,40 @@ static const struct sbx_rest rows[SBX_REST_OP_MAX] = {
 	[SBX_REST_STATUS] = { "commit_status", "GET", "/commits/:t/status",
 	    true, false, 200,
 	    "{\"statuses\":\"read\",\"metadata\":\"read\"}" },
+	[SBX_REST_PULLS_OF] = { "pulls_of", "GET",
+	    "/pulls?state=open&head=:o%3A:b", false, false, 200,
+	    PULLS("read") },
 	[SBX_REST_ISSUE_CREATE] = { "issue_create", "POST", "/issues", false,
 	    true, 201, "{\"issues\":\"write\",\"metadata\":\"read\"}" },
 	[SBX_REST_ISSUE_COMMENT] = { "issue_comment", "POST",
 	    "/issues/:n/comments", false, true, 201, ISSUES("write") },
 	[SBX_REST_REVIEW_CREATE] = { "review_create", "POST",
 	    "/pulls/:n/reviews", false, true, 200, PULLS("write") },
+	[SBX_REST_PULL_CREATE] = { "pull_create", "POST", "/pulls", false,
+	    true, 201, PULLS("write") },
 };
+
+bool
+sbx_rest_branch_ok(const char *s)
+{
+	size_t len = strlen(s), i;
+
+	if (len == 0 || len > 244 || *s == '-' || *s == '/' || *s == '.' ||
+	    s[len - 1] == '/' || s[len - 1] == '.' ||
+	    strcmp(s, "@") == 0)
+		return (false);
+	for (i = 0; i < len; i++)
+		if ((unsigned char)s[i] <= ' ' || s[i] == 0x7f ||
+		    strchr("~^:?*[\\", s[i]) != NULL ||
+		    (s[i] == '.' && (s[i + 1] == '.' ||
+		    (i > 0 && s[i - 1] == '/'))) ||
+		    (strncmp(s + i, ".lock", 5) == 0 &&
+		    (s[i + 5] == '\0' || s[i + 5] == '/')) ||
+		    (s[i] == '/' && s[i + 1] == '/') ||
+		    (s[i] == '@' && s[i + 1] == '{'))
+			return (false);
+	return (true);
+}
 
 const struct sbx_rest *
 sbx_rest_row(unsigned op)

@@ -14,17 +14,19 @@
 enum sbx_rest_op {
 	SBX_REST_REPO, SBX_REST_ISSUE, SBX_REST_ISSUE_COMMENTS, SBX_REST_PULL,
 	SBX_REST_REVIEWS, SBX_REST_REVIEW_COMMENTS, SBX_REST_CHECK_RUNS,
-	SBX_REST_STATUS,
+	SBX_REST_STATUS, SBX_REST_PULLS_OF,
 	/* what follows writes */
 	SBX_REST_ISSUE_CREATE, SBX_REST_ISSUE_COMMENT, SBX_REST_REVIEW_CREATE,
+	SBX_REST_PULL_CREATE,
 	SBX_REST_OP_MAX
 };
 
 struct sbx_rest {
 	const char *name;	/* for records: "issue_view" */
 	const char *method;
-	/* Below /repos/OWNER/NAME: ":n" is the number, ":t" the text, which
-	 * must be an object id (40 or 64 hexadecimal digits) then. */
+	/* Below /repos/OWNER/NAME: ":n" is the number, ":o" OWNER, ":t" the
+	 * text, which must be an object id (40 or 64 hexadecimal digits), ":b"
+	 * the text, which must be a branch's name, percent-encoded. */
 	const char *path;
 	bool paged;		/* page (from 1 on) and per_page=100 go with it */
 	bool write;
@@ -33,6 +35,9 @@ struct sbx_rest {
 	 * "create an installation access token". */
 	const char *permissions;
 };
+/* As git-check-ref-format(1) wants the name of a branch, at most 244 bytes of
+ * it, and none that looks like an option. */
+bool sbx_rest_branch_ok(const char *name);
 /* NULL: there is no such op. */
 const struct sbx_rest *sbx_rest_row(unsigned op);
 

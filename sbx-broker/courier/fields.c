@@ -130,9 +130,11 @@ static const struct field answers[SBX_REST_OP_MAX] = {
 	[SBX_REST_REVIEW_COMMENTS] = { "", LIST, review_comment },
 	[SBX_REST_CHECK_RUNS] = { "", OBJECT, check_runs },
 	[SBX_REST_STATUS] = { "", OBJECT, status },
+	[SBX_REST_PULLS_OF] = { "", LIST, pull },
 	[SBX_REST_ISSUE_CREATE] = { "", OBJECT, made_issue },
 	[SBX_REST_ISSUE_COMMENT] = { "", OBJECT, made },
 	[SBX_REST_REVIEW_CREATE] = { "", OBJECT, made },
+	[SBX_REST_PULL_CREATE] = { "", OBJECT, made_issue },
 };
 
 /* json-c is lenient, so the scan comes first. */
@@ -383,10 +385,17 @@ static const struct member body_review[] = {
 	{ "comments", W_LIST, false, 100, NULL, body_review_comment },
 	{ NULL },
 };
+static const struct member body_pull[] = {
+	{ "title", W_TEXT, true, 256, NULL, NULL },
+	{ "body", W_TEXT, false, BODY_BYTES, NULL, NULL },
+	{ "head", W_WORD, true, 244, NULL, NULL },
+	{ "base", W_WORD, true, 244, NULL, NULL }, { NULL },
+};
 static const struct member *const bodies[SBX_REST_OP_MAX] = {
 	[SBX_REST_ISSUE_CREATE] = body_issue,
 	[SBX_REST_ISSUE_COMMENT] = body_comment,
 	[SBX_REST_REVIEW_CREATE] = body_review,
+	[SBX_REST_PULL_CREATE] = body_pull,
 };
 
 struct writer {

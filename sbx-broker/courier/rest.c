@@ -9,6 +9,7 @@
 #include "common/base/rest.h"
 #include "sbx-broker/courier/fields.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -34,7 +35,34 @@ is_id(const char *s)
 	return (sbx_is_hex(s, 40) || sbx_is_hex(s, 64));
 }
 
-/* "" for ":n", ":t" and what stands between them. */
+/* RFC 3986 section 2.1, of all but the unreserved characters. */
+static void
+add_encoded(struct sbx_buf *b, const char *s)
+{
+	for (; *s != '\0'; s++)
+		if (isalnum((unsigned char)*s) || strchr("-._~", *s) != NULL)
+			(void)sbx_buf_add(b, s, 1);
+		else
+			(void)sbx_buf_printf(b, "%%%02X", (unsigned char)*s);
+}
+
+/* What stands for the letter after a colon.  false: there is none. */
+static bool
+add_part(struct sbx_buf *b, char letter, const struct sbx_courier_rest *m)
+{
+	if (letter == 'n' && m->number > 0)
+		(void)sbx_buf_printf(b, "%" PRIu64, m->number);
+	else if (letter == 't' && is_id(m->text))
+		(void)sbx_buf_str(b, m->text);
+	else if (letter == 'b' && sbx_rest_branch_ok(m->text))
+		add_encoded(b, m->text);
+	else if (letter == 'o')
+		(void)sbx_buf_add(b, m->repo, strcspn(m->repo, "/"));
+	else
+		return (false);
+	return (true);
+}
+
 static bool
 make_path(struct rest *r)
 {
@@ -45,11 +73,7 @@ make_path(struct rest *r)
 	(void)sbx_buf_printf(b, "%s/repos/%s", m->prefix, m->repo);
 	for (; (colon = strchr(p, ':')) != NULL; p = colon + 2) {
 		(void)sbx_buf_add(b, p, (size_t)(colon - p));
-		if (colon[1] == 'n' && m->number > 0)
-			(void)sbx_buf_printf(b, "%" PRIu64, m->number);
-		else if (colon[1] == 't' && is_id(m->text))
-			(void)sbx_buf_str(b, m->text);
-		else
+		if (!add_part(b, colon[1], m))
 			return (false);
 	}
 	(void)sbx_buf_str(b, p);

@@ -153,8 +153,9 @@ check(const struct sbx_rest *r, const struct sbx_api_ask *q)
 	if (r->paged != (q->page != 0) || q->page > PAGE_MAX)
 		return ("the page is missing, or is one too many");
 	if (has(r, ":t") ? !sbx_is_hex(q->text, 40) && !sbx_is_hex(q->text, 64) :
-	    q->text[0] != '\0')
-		return ("the text is no id of a commit, or is one too many");
+	    has(r, ":b") ? !sbx_rest_branch_ok(q->text) : q->text[0] != '\0')
+		return ("the text is no id of a commit or name of a branch, "
+		    "or is one too many");
 	return (NULL);
 }
 

@@ -25,7 +25,8 @@ static const uint16_t from_monitor[] = { SBX_MSG_WORK_CALL,
 	SBX_MSG_SB_RESTORED, SBX_MSG_SNAP_ITEM, SBX_MSG_SNAP_REMOVED,
 	SBX_MSG_DEPS_READY, SBX_MSG_SB_REAPED, SBX_MSG_RUN_RECORDS,
 	SBX_MSG_FILE_DONE, SBX_MSG_UNDO_KEPT, SBX_MSG_UNDO_VERSION,
-	SBX_MSG_UNDO_NONE, SBX_MSG_GATE_STATE, SBX_MSG_REPO_OPENED,
+	SBX_MSG_UNDO_NONE, SBX_MSG_GATE_STATE,
+	SBX_MSG_PUBLISH_STATE, SBX_MSG_REPO_OPENED,
 	SBX_MSG_REPO_CLOSED, SBX_MSG_REPO_RUNS, SBX_MSG_API_DONE, 0 };
 const struct sbx_accepts worker_from_monitor = { SBX_PROC_WORKER,
 	SBX_PROC_MONITOR, from_monitor };
@@ -779,6 +780,56 @@ gate_wait(struct ask *a, const char *gate, uint32_t wait_ms,
 	    ASK_MS, SBX_MSG_GATE_STATE);
 
 	return (error == 0 ? take_gate(a, ret_gate) : error);
+}
+
+static int
+take_publish(struct ask *a, struct ask_publish *ret)
+{
+	const struct sbx_publish_state *s = &a->chan.in->m.publish_state;
+
+	if (s->phase >= SBX_PUBLISH_PHASE_MAX ||
+	    s->outcome >= SBX_PUBLISH_OUTCOME_MAX ||
+	    COPY(ret->id, s->publish) != 0 || COPY(ret->step, s->step) != 0 ||
+	    COPY(ret->reason, s->reason) != 0 ||
+	    COPY(ret->next, s->next) != 0 || COPY(ret->tip, s->tip) != 0 ||
+	    COPY(ret->base, s->base) != 0 || COPY(ret->tree, s->tree) != 0 ||
+	    COPY(ret->commit, s->commit) != 0 ||
+	    COPY(ret->branch, s->branch) != 0 ||
+	    COPY(ret->default_branch, s->default_branch) != 0)
+		return (broken(a, SBX_E_DECODE));
+	ret->phase = s->phase;
+	ret->outcome = s->outcome;
+	ret->added = s->added;
+	ret->modified = s->modified;
+	ret->deleted = s->deleted;
+	ret->unchanged = s->unchanged;
+	ret->total = s->total;
+	ret->bytes = s->bytes;
+	ret->elapsed_ms = s->elapsed_ms;
+	ret->findings = s->findings;
+	return (0);
+}
+
+int
+publish_start(struct ask *a, const struct sbx_publish_start *m,
+    const int fds[2], struct ask_publish *ret_publish)
+{
+	int error = call(a, SBX_MSG_PUBLISH_START, m, fds, ASK_CREATE_MS,
+	    SBX_MSG_PUBLISH_STATE);
+
+	return (error == 0 ? take_publish(a, ret_publish) : error);
+}
+
+int
+publish_wait(struct ask *a, const char *publish, uint32_t wait_ms,
+    struct ask_publish *ret_publish)
+{
+	const struct sbx_publish_wait m = { .publish = publish,
+		.wait_ms = wait_ms };
+	int error = call(a, SBX_MSG_PUBLISH_WAIT, &m, NULL, (int)wait_ms +
+	    ASK_MS, SBX_MSG_PUBLISH_STATE);
+
+	return (error == 0 ? take_publish(a, ret_publish) : error);
 }
 
 int

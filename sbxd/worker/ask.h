@@ -139,6 +139,18 @@ struct ask_gate {
 	struct sbx_strs results;
 };
 
+/* A publication as the monitor has it: PUBLISH_STATE. */
+struct ask_publish {
+	char id[17], step[32], reason[256], next[256];
+	char tip[65], base[65], tree[65], commit[65];
+	char branch[245], default_branch[245];
+	uint8_t phase;		/* enum sbx_publish_phase */
+	uint8_t outcome;	/* enum sbx_publish_outcome */
+	uint32_t added, modified, deleted, unchanged, total;
+	uint64_t bytes, elapsed_ms;
+	struct sbx_strs findings;	/* borrowed until the next question */
+};
+
 /* May it be read with a credential? */
 struct ask_repo {
 	char grant[17];		/* "": without one, and why */
@@ -228,6 +240,11 @@ int gate_start(struct ask *a, const struct sbx_gate_start *m, int list_fd,
     struct ask_gate *ret_gate);
 int gate_wait(struct ask *a, const char *gate, uint32_t wait_ms,
     struct ask_gate *ret_gate);
+/* fds: names, message; borrowed. */
+int publish_start(struct ask *a, const struct sbx_publish_start *m,
+    const int fds[2], struct ask_publish *ret_publish);
+int publish_wait(struct ask *a, const char *publish, uint32_t wait_ms,
+    struct ask_publish *ret_publish);
 
 int repo_open(struct ask *a, const struct sbx_repo_open *m,
     struct ask_repo *ret_repo);

@@ -10,4 +10,21 @@ struct call;
 int gate_fresh(struct call *call, const char *dir);
 int gate_again(struct call *call, const char *job);
 
+/*
+ * Of a script in a work tree: b is the commit that what is declared is published
+ * on, by what git says here.  That is the tip of $branch as the remote had it,
+ * else where HEAD left $target, or the branch that was cloned; "" when there is
+ * none.
+ */
+#define GATE_BASE \
+    "id() { git rev-parse -q --verify \"$1^{commit}\"; }\n" \
+    "b=; [ -z \"$branch\" ] || b=$(id \"refs/remotes/origin/$branch\") || " \
+    "b=\n" \
+    "if [ -z \"$b\" ]; then\n" \
+    "[ -n \"$target\" ] || target=$(git config sbx.base) || target=\n" \
+    "b=$(id \"refs/remotes/origin/$target\" || id \"$target\" || " \
+    "id refs/remotes/origin/HEAD) || b=\n" \
+    "[ -z \"$b\" ] || b=$(git merge-base HEAD \"$b\") || b=\n" \
+    "fi\n"
+
 #endif

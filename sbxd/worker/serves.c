@@ -52,6 +52,7 @@ const struct serve_row serves[] = {
 	{ "list_files", tool_list_files, NULL },
 	{ "package_install", tool_package_install, NULL },
 	{ "pr_view", tool_pr_view, NULL },
+	{ "publish", tool_publish, NULL },
 	{ "read_file_range", tool_read_file_range, NULL },
 	{ "read_output", tool_read_output, NULL },
 	{ "run_container_and_exec", tool_run_container_and_exec, NULL },

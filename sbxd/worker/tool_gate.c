@@ -20,17 +20,20 @@
 #define HAS_SUBMODULE 4	/* the script's exit code */
 
 /*
- * $1: the work tree; then the declared files, if any.  One line, where they
- * are; then their names, each with its NUL.  With declared files the tree is
- * that of HEAD with these as they are now, made beside it; what is declared
- * and not there is deleted.  HEAD's come out without the repository's attributes
+ * $1: the work tree, $2: the branch that it is for or ""; on stdin the declared
+ * files, if any, each with its NUL.  One line, where they are; then their names.
+ * With declared files the tree is that which publish would push: of its base
+ * (HEAD where that is no clone) with these as they are now, made beside it; what
+ * is declared and not there is deleted.  The base's come out without the repository's attributes
  * and filters: what nobody touched is as it will be pushed.  They are read when
  * this has ended, so what is removed here is of earlier ones.  Without git:
  * everything but .git.  A submodule is a commit of another repository: its
  * files are not the tree's, which could never be what is judged.
  */
 static const char script[] =
-    "set -e; cd -- \"$1\"; shift; export LC_ALL=C GIT_OPTIONAL_LOCKS=0\n"
+    "set -e; cd -- \"$1\"; branch=$2 target=\n"
+    "export LC_ALL=C GIT_OPTIONAL_LOCKS=0\n"
+    "mapfile -d '' -t f; set -- \"${f[@]}\"\n"
     "g='git -c core.fsmonitor= -c core.quotePath=false'\n"
     "if ! top=$($g rev-parse --show-toplevel 2>/dev/null); then\n"
     "[ $# = 0 ] || { echo 'this is no git repository, so files cannot be "
@@ -38,7 +41,8 @@ static const char script[] =
     "pwd; find . -name .git -prune -o '(' -type f -o -type l ')' "
     "-printf '%P\\0'; exit; fi\n"
     "cd -- \"$top\"\n"
-    "m=$(if [ $# = 0 ]; then $g ls-files -s; else $g ls-tree -r HEAD; fi | "
+    GATE_BASE "[ -n \"$b\" ] || b=HEAD\n"
+    "m=$(if [ $# = 0 ]; then $g ls-files -s; else $g ls-tree -r \"$b\"; fi | "
     "sed -n '/^160000 /{s/^[^\t]*\t//p;q}')\n"
     "[ -z \"$m\" ] || { echo \"$m\" >&2; exit 4; }\n"
     "if [ $# = 0 ]; then\n"
@@ -50,7 +54,7 @@ static const char script[] =
     "t=$(mktemp -d /tmp/sbx-tree-XXXXXX); trap '[ $? = 0 ] || rm -rf $t' "
     "EXIT\n"
     "o=$($g rev-parse --git-path objects); o=$(cd -- \"$o\" && pwd)\n"
-    "h=$($g rev-parse --verify 'HEAD^{tree}')\n"
+    "h=$($g rev-parse --verify \"$b^{tree}\")\n"
     "git init -q --bare --template= --object-format=$($g rev-parse "
     "--show-object-format) $t/g; mkdir $t/w $t/g/info\n"
     "echo '* -text !eol -ident !filter !working-tree-encoding' "
@@ -67,7 +71,7 @@ static const char script[] =
     "echo \"a directory, declare its files: $f\" >&2; exit 3; "
     "elif [ -e \"$t/w/$f\" ] || [ -L \"$t/w/$f\" ]; then "
     "rm -rf -- \"$t/w/$f\"; "
-    "else echo \"neither in the work tree nor in HEAD: $f\" >&2; exit 3; "
+    "else echo \"neither in the work tree nor in its base: $f\" >&2; exit 3; "
     "fi; done\n"
     "echo $t/w; cd $t/w; find . '(' -type f -o -type l ')' -printf '%P\\0'\n";
 
@@ -78,22 +82,25 @@ spec_make(struct call *call, const char *dir, struct run_spec *ret_spec)
 {
 	struct json_object *files = args_json(&call->args, "files");
 	size_t i, n = files != NULL ? json_object_array_length(files) : 0;
-	const char **argv = sbx_xcalloc(n + 6, sizeof(*argv));
-	size_t k = 0;
+	const char *branch = args_str(&call->args, "branch", NULL), *s;
+	const char *const argv[] = { "bash", "-c", script, "sbx", dir,
+		branch != NULL ? branch : "", NULL };
+	SBX_CLEANUP_BUF struct sbx_buf names = { 0 };
 	int error;
 
-	argv[k++] = "bash";
-	argv[k++] = "-c";
-	argv[k++] = script;
-	argv[k++] = "sbx";
-	argv[k++] = dir;
-	for (i = 0; i < n; i++)
-		argv[k++] = json_object_get_string(
-		    json_object_array_get_idx(files, i));
+	sbx_buf_init(&names, NAMES_MAX_BYTES);
+	for (i = 0; i < n; i++) {
+		s = json_object_get_string(json_object_array_get_idx(files,
+		    i));
+		(void)sbx_buf_add(&names, s, strlen(s) + 1);
+	}
 	error = run_spec_make(args_str(&call->args, "container_id", NULL),
 	    "/workspace", argv, ret_spec);
-	free(argv);
-	return (error);
+	if (error != 0 || n == 0)
+		return (error);
+	sbx_close(&ret_spec->stdin_fd);
+	return (names.overflow ? SBX_E_LIMIT : sbx_memfd_sealed("stdin",
+	    names.data, names.len, &ret_spec->stdin_fd));
 }
 
 /* The listing failed: its last words are the reason. */

@@ -71,6 +71,18 @@ static const struct guide_phase phases[] = {
 	    "type_check_in_container", "sandbox_exec",
 	    "sandbox_exec_background", "sandbox_exec_check",
 	    "sandbox_exec_kill", "read_output", "diff_in_container" },
+	    "publish" },
+	{ "publish",
+	    "publish pushes what you declare in files, and nothing else, as "
+	    "one commit to one branch of a repository that the operator "
+	    "allows. First let verify_in_container with fresh: true pass for "
+	    "the same files and branch: the gate is open for exactly that "
+	    "tree. Look at diff_in_container; a dry run says what would go. "
+	    "What it refuses has a step and a mend: a secret is taken out, "
+	    "never pushed; others' work on the branch is merged first. Name "
+	    "the same branch again to add to a pull request. The result "
+	    "tells what stayed behind.",
+	    { "verify_in_container", "diff_in_container", "publish" },
 	    "issue" },
 	{ "issue",
 	    "Only when you were asked to say something there: "

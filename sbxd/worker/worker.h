@@ -81,6 +81,7 @@ int tool_search_in_container(struct call *call);
 int tool_clone_repo(struct call *call);
 int tool_issue_view(struct call *call);
 int tool_pr_view(struct call *call);
+int tool_publish(struct call *call);
 int tool_sandbox_issue_write(struct call *call);
 int tool_sandbox_pr_review_write(struct call *call);
 int resources_read(struct call *call);

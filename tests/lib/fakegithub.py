@@ -495,6 +495,43 @@ def get_pull(c):
     return 200, c.views.pull(c.repo, c.pulled())
 
 
+def get_pulls(c):
+    q = dict(urllib.parse.parse_qsl(c.seen.query))
+    head = q.get("head", "").partition(":")
+    return 200, c.paged([
+        c.views.pull(c.repo, i) for i in c.repo.issues.values()
+        if i["pull"] and q.get("state", "open") in (i["state"], "all") and
+        (not head[1] or (c.repo.name.split("/")[0].lower() == head[0].lower()
+                         and i["pull"]["branch"] == head[2]))])
+
+
+def post_pull(c):
+    def invalid(**error):
+        raise Refuse(422, "Validation Failed", errors=[
+            {"resource": "PullRequest", **error}])
+    r, head, base = c.repo, c.json["head"], c.json["base"]
+    if not c.json.get("title"):
+        invalid(field="title", code="missing_field")
+    for name, ref in (("head", head), ("base", base)):
+        try:
+            r.tip("refs/heads/" + ref)
+        except subprocess.CalledProcessError:
+            invalid(field=name, code="invalid")
+    tip = r.tip("refs/heads/" + head)
+    if any(i["pull"] and i["state"] == "open" and i["pull"]["branch"] == head
+           and i["pull"]["base"] == base for i in r.issues.values()):
+        invalid(code="custom", message="A pull request already exists for "
+                "%s:%s." % (r.name.split("/")[0], head))
+    if tip == r.tip("refs/heads/" + base):
+        invalid(code="custom", message="No commits between %s and %s" % (
+            base, head))
+    i = r.issue(c.json["title"], c.json.get("body") or "", c.me)
+    r.git("update-ref", "refs/pull/%d/head" % i["number"], tip)
+    i["pull"] = {"branch": head, "head": tip, "base": base, "reviews": [],
+                 "comments": []}
+    return 201, c.views.pull(r, i)
+
+
 def get_reviews(c):
     i = c.pulled()
     return 200, c.paged([c.views.review(c.repo, i, x)
@@ -577,6 +614,8 @@ ROUTES = [(method, re.compile("(?:/repos/(?P<full>[^/]+/[^/]+)|"
     ("GET", "", [("metadata", "read")], get_repo),
     ("GET", "/issues/(?P<n>[0-9]+)", ISSUES("read"), get_issue),
     ("GET", "/issues/(?P<n>[0-9]+)/comments", ISSUES("read"), get_comments),
+    ("GET", "/pulls", PULLS("read"), get_pulls),
+    ("POST", "/pulls", PULLS("write"), post_pull),
     ("GET", "/pulls/(?P<n>[0-9]+)", PULLS("read"), get_pull),
     ("GET", "/pulls/(?P<n>[0-9]+)/reviews", PULLS("read"), get_reviews),
     ("GET", "/pulls/(?P<n>[0-9]+)/comments", PULLS("read"), get_remarks),

@@ -781,7 +781,8 @@ def test_git_push():
 # --- REST ----------------------------------------------------------------------------------
 
 (REPO, ISSUE, ISSUE_COMMENTS, PULL, REVIEWS, REVIEW_COMMENTS, CHECKS, STATUS,
- ISSUE_CREATE, ISSUE_COMMENT, REVIEW_CREATE) = range(11)
+ PULLS_OF, ISSUE_CREATE, ISSUE_COMMENT, REVIEW_CREATE, PULL_CREATE
+ ) = range(13)
 
 
 def ask(up, op, body=b"", **job):

@@ -22,8 +22,11 @@ CLEAN = {**{k: v for k, v in os.environ.items() if k[:4] != "GIT_"},
 
 
 def script():
+    with open(os.path.join(src, "sbxd/worker/gate.h")) as f:
+        base = f.read().partition("define GATE_BASE")[2].partition("#endif")[0]
     with open(os.path.join(src, "sbxd/worker/tool_gate.c")) as f:
         text = f.read().partition("script[] =")[2].partition(";\n\n")[0]
+    text = text.replace("GATE_BASE", base)
     text = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', text))
     return text.encode().decode("unicode_escape")
 
@@ -34,9 +37,10 @@ def git(cwd, *args, data=b"", **env):
                           timeout=60).stdout.strip()
 
 
-def listed(cwd, *files):
+def listed(cwd, *files, branch=""):
     """where, the names, and what was said"""
-    p = subprocess.run(["bash", "-c", script(), "sbx", cwd, *files], cwd="/",
+    p = subprocess.run(["bash", "-c", script(), "sbx", cwd, branch], cwd="/",
+                       input="".join(f + "\0" for f in files).encode(),
                        env=CLEAN, capture_output=True, timeout=60)
     top, _, names = p.stdout.partition(b"\n")
     return top, names.split(b"\0")[:-1], (p.returncode, p.stderr.decode())

@@ -23,8 +23,8 @@ os.chmod(top, 0o755)
 TOKEN = "ghp_" + "a1B2" * 9
 BIDI = "\u202e"
 REST = ("REPO", "ISSUE", "ISSUE_COMMENTS", "PULL", "REVIEWS",
-        "REVIEW_COMMENTS", "CHECK_RUNS", "STATUS", "ISSUE_CREATE",
-        "ISSUE_COMMENT", "REVIEW_CREATE")
+        "REVIEW_COMMENTS", "CHECK_RUNS", "STATUS", "PULLS_OF",
+        "ISSUE_CREATE", "ISSUE_COMMENT", "REVIEW_CREATE", "PULL_CREATE")
 
 
 class Hub(wm.Monitor):

@@ -14,7 +14,7 @@ from web import Daemon, Http, META  # noqa: E402
 
 tap = mcp.Tap()
 ok = tap.ok
-PHASES = ["init", "explore", "edit", "verify", "issue", "cleanup"]
+PHASES = ["init", "explore", "edit", "verify", "publish", "issue", "cleanup"]
 TEMPLATE = "sbx://run/{run_id}/{stream}"
 
 
@@ -57,7 +57,7 @@ def check_guide(s):
     ok(set(tools) - named == {"get_workflow_guide"}, "no tool is left out",
        set(tools) - named)
     ok(s.call("get_workflow_guide")["phase"] == "init", "init by default")
-    r = s.call("get_workflow_guide", phase="publish")
+    r = s.call("get_workflow_guide", phase="deploy")
     ok(r["status"] == "error" and "phase" in r["error"],
        "an unknown phase is refused by name", r)
 

@@ -387,6 +387,8 @@ def test_principals(d):
         "issue_view": {"container_id": cid, "repo": "o/r",
                        "issue_number": 1},
         "pr_view": {"container_id": cid, "repo": "o/r", "pr": 1},
+        "publish": {"container_id": cid, "repo": "o/r", "branch": "b",
+                    "message": "m", "files": ["f"]},
         "sandbox_issue_write": {"repo": "o/r", "method": "comment",
                                 "issue_number": 1, "body": "x"},
         "sandbox_pr_review_write": {"repo": "o/r", "pr": 1,

@@ -160,6 +160,85 @@ const struct sbx_tool sbx_tools_github[] = {
 		.container_arg = "container_id",
 	},
 	{
+		.name = "publish",
+		.title = "Push declared files to a branch",
+		.description =
+		    "Commit the declared files (deleted where they are not "
+		    "there) on what was cloned, and push that one commit to "
+		    "one branch of an allowed repository: new, or at its tip. "
+		    "Nothing else leaves; worktree_leftover names what stays. "
+		    "Needs a pass of verify_in_container with fresh: true and "
+		    "the same files and branch. Secrets, sensitive paths, "
+		    "default branch and tags are refused by step. create_pr "
+		    "opens a pull request, or finds the one there is. "
+		    "Repeating it is safe.",
+		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER "," REPO_IN ","
+		    SCHEMA("branch": {"type": "string", "minLength": 1,
+		    "maxLength": 244, "description": "Without refs/heads/."},
+		    "message": {"type": "string", "minLength": 1,
+		    "maxLength": 65536, "description": "Of the commit."},
+		    "files": {"type": "array", "minItems": 1,
+		    "maxItems": 20000, "items": {"type": "string"},
+		    "description": "All that is pushed; from the top."},
+		    "working_dir": {"type": "string", "maxLength": 4095},
+		    "create_pr": {"type": "boolean", "default": false},
+		    "pr_title": {"type": "string", "maxLength": 256},
+		    "pr_body": {"type": "string", "maxLength": 65536},
+		    "base_branch": {"type": "string", "minLength": 1,
+		    "maxLength": 244, "description":
+		    "Merged into; default what was cloned."},
+		    "dry_run": {"type": "boolean", "default": false,
+		    "description": "All but the push."},
+		    "run_id": {"type": "string",
+		    "pattern": "^[0-9a-f]{16}$", "description":
+		    "Of one that is running."}),
+		    SCHEMA("container_id", "repo", "branch", "message",
+		    "files")),
+		.output_schema = SCHEMA_OUT(SCHEMA("ok", "running"),
+		    SCHEMA("run_id": {"type": "string"},
+		    "job_id": {"type": "string"},
+		    "container_id": {"type": "string"},
+		    "repo": {"type": "string"},
+		    "branch": {"type": "string"},
+		    "outcome": {"type": "string",
+		    "enum": ["pushed", "already_there", "dry_run"]},
+		    "pushed": {"type": "boolean"},
+		    "base": {"type": ["string", "null"]},
+		    "from": {"type": ["string", "null"]},
+		    "tree_id": {"type": ["string", "null"]},
+		    "commit": {"type": ["string", "null"]},
+		    "added": {"type": "integer"},
+		    "modified": {"type": "integer"},
+		    "deleted": {"type": "integer"},
+		    "unchanged": {"type": "integer"},
+		    "bytes": {"type": "integer"},
+		    "elapsed_seconds": {"type": "number"},
+		    "worktree_leftover_total": {"type": "integer"},
+		    "step": {"type": "string"},
+		    "findings": {"type": "array", "items": {
+		    "type": "object", "properties": {
+		    "rule": {"type": "string"},
+		    "path": {"type": "string"},
+		    "line": {"type": "integer"},
+		    "fingerprint": {"type": "string"}},
+		    "required": ["rule", "path"],
+		    "additionalProperties": false}},
+		    "findings_total": {"type": "integer"},
+		    "pr_url": {"type": "string"},
+		    "pr_number": {"type": "integer"},
+		    "pr_created": {"type": "boolean"},
+		    "replaced_bytes": {"type": "integer"}) ","
+		    "\"worktree_leftover\":" STRINGS_OUT ","
+		    "\"conflicting_paths\":" STRINGS_OUT ","
+		    "\"warnings\":" STRINGS_OUT, SCHEMA("run_id", "container_id", "repo",
+		    "branch")),
+		.hints = SBX_TOOL_DESTRUCTIVE | SBX_TOOL_IDEMPOTENT |
+		    SBX_TOOL_OPEN_WORLD,
+		.profiles = SBX_PROFILE_IMPLEMENT,
+		.pool = SBX_POOL_WORK,
+		.container_arg = "container_id",
+	},
+	{
 		.name = "sandbox_issue_write",
 		.title = "Create an issue or comment on one",
 		.description =

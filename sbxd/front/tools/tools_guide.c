@@ -11,7 +11,8 @@ const struct sbx_tool sbx_tools_guide[] = {
 		    "for it: init, explore, edit, verify, issue, cleanup. "
 		    "Nothing runs.",
 		.input_schema = SCHEMA_IN(SCHEMA("phase": {"type": "string",
-		    "enum": ["init", "explore", "edit", "verify", "issue", "cleanup"],
+		    "enum": ["init", "explore", "edit", "verify", "publish",
+		    "issue", "cleanup"],
 		    "default": "init"}), ""),
 		.output_schema = SCHEMA_OUT(SCHEMA("ok"),
 		    SCHEMA("phase": {"type": "string"},

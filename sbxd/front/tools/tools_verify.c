@@ -114,7 +114,10 @@ const struct sbx_tool sbx_tools_verify[] = {
 		    "description": "With files and timeout only."},
 		    "files": {"type": "array", "minItems": 1,
 		    "maxItems": 1000, "items": {"type": "string"},
-		    "description": "fresh: HEAD with these; else all."},
+		    "description": "fresh: base with these; else all."},
+		    "branch": {"type": "string", "minLength": 1,
+		    "maxLength": 244, "description":
+		    "fresh: where publish would push."},
 		    "skip_lint_gate": {"type": "boolean", "default": false},
 		    "skip_type_gate": {"type": "boolean", "default": false})
 		    "," WHERE_IN, SCHEMA("container_id")),

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""publish in a worker with a monitor of the test's own: what it reads from the
+work tree, what it asks for, and what it makes of each answer."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+SRC = os.environ["SBX_SRC"]
+sys.path[:0] = [SRC + "/tests/regress", SRC + "/tests/lib"]
+import ipc  # noqa: E402
+import worker_monitor as wm  # noqa: E402
+from mcp import Tap  # noqa: E402
+
+t = Tap()
+top = tempfile.mkdtemp()
+os.chmod(top, 0o755)
+REST = {8: "PULLS_OF", 12: "PULL_CREATE"}
+ENDED = 7
+PUSHED, LANDED, WOULD, REFUSED, UNKNOWN = 1, 2, 3, 4, 5
+NEW = "c" * 40
+ENV = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null",
+       "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "T",
+       "GIT_AUTHOR_EMAIL": "t@example.invalid", "GIT_COMMITTER_NAME": "T",
+       "GIT_COMMITTER_EMAIL": "t@example.invalid"}
+
+
+def git(*args, cwd=None):
+    return subprocess.run(["git", *args], cwd=cwd or work, env=ENV,
+                          check=True, capture_output=True,
+                          text=True).stdout.strip()
+
+
+def write(name, text):
+    os.makedirs(os.path.dirname(os.path.join(work, name)), exist_ok=True)
+    with open(os.path.join(work, name), "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+class Hub(wm.Monitor):
+    def __init__(self, **more):
+        super().__init__(**more)
+        self.pub, self.api, self.seen, self.started = {}, {}, [], []
+        self.opened = []
+
+    def on_publish_start(self, m):
+        self.started.append({
+            **{k: m[k] for k in ("container", "dir", "host", "repo", "branch",
+                                 "base", "parent2", "flags")},
+            "names": ipc.read_fd(m.fds[0]).decode().split("\0")[:-1],
+            "message": ipc.read_fd(m.fds[1]).decode()})
+        self.tell(m)
+
+    def tell(self, m):
+        self.chan.send("PUBLISH_STATE", m.id, **{
+            "publish": "ab" * 8, "container": "", "phase": ENDED,
+            "outcome": PUSHED, "step": "", "reason": "", "next": "",
+            "tip": "", "base": "b" * 40, "tree": "d" * 40, "commit": NEW,
+            "branch": "fix", "default_branch": "main", "grant": "",
+            "added": 1, "modified": 1, "deleted": 0, "unchanged": 0,
+            "bytes": 9, "total": 0, "findings": [], "elapsed_ms": 5,
+            **self.pub})
+
+    def on_publish_wait(self, m):
+        self.started.append(m["publish"])
+        self.tell(m)
+
+    def on_repo_open(self, m):
+        self.opened.append(m["repo"])
+        self.chan.send("REPO_OPENED", m.id, grant="", why="it is not listed")
+
+    def on_api_ask(self, m):
+        op, body = REST[m["op"]], ipc.read_fd(m.fds[0])
+        self.seen.append((op, m["repo"], m["text"],
+                          json.loads(body) if body else None))
+        answer = self.api.get(op, [])
+        if isinstance(answer, str):
+            self.chan.send("API_DONE", m.id, error=-19, code=answer,
+                           reason="", status=422, retry_s=0)
+            return
+        os.write(m.fds[1], json.dumps(answer).encode())
+        self.chan.send("API_DONE", m.id, status=200, next_page=0)
+
+    def on_exec_start(self, m):
+        self.cwd = m["cwd"] if os.path.isdir(m["cwd"]) else top
+        super().on_exec_start(m)
+        self.runs[list(self.runs)[-1]].tool = "publish"
+
+
+work = os.path.join(top, "w")
+far = os.path.join(top, "far")
+git("init", "-q", "--bare", "-b", "main", far, cwd=top)
+git("init", "-q", "-b", "main", work, cwd=top)
+write("a", "1\n")
+write("gone", "1\n")
+git("add", ".")
+git("commit", "-qm", "one")
+git("remote", "add", "origin", far)
+git("push", "-q", "origin", "main")
+git("fetch", "-q")
+git("config", "sbx.base", "main")
+BASE = git("rev-parse", "HEAD")
+m = Hub(cwd=top)
+box = m.box("work")
+ARGS = {"container_id": box, "repo": "O/r", "branch": "fix",
+        "message": "Mend it.", "files": ["a", "./new/b", "gone", "a"],
+        "working_dir": work}
+
+
+def check(what, args, want_error=False, **members):
+    m.seen, m.started, m.opened = [], [], []
+    r, is_error = m.call("publish", {**ARGS, **args})
+    t.ok(is_error == want_error and
+         all(r.get(k) == v for k, v in members.items()), what, r)
+    return r
+
+
+# --- what is asked ------------------------------------------------------------------
+write("a", "2\n")
+write("new/b", "new\n")
+write("left over", "x\n")
+os.unlink(os.path.join(work, "gone"))
+git("commit", "-qam", "a checkpoint")
+r = check("it is pushed", {}, status="ok", outcome="pushed", pushed=True,
+          commit=NEW, branch="fix", run_id="ab" * 8, repo="O/r")
+t.ok(len(m.started) == 1 and m.started[0] == {
+    "container": box, "dir": work, "host": "github.com", "repo": "o/r",
+    "branch": "fix", "base": BASE, "parent2": "", "flags": 0,
+    "names": ["a", "gone", "new/b"], "message": "Mend it."},
+    "each name once, on the commit that was cloned, whatever was committed "
+    "here since", m.started)
+t.ok(r["worktree_leftover"] == ["left over"] and
+     r["worktree_leftover_total"] == 1, "what stays behind is named", r)
+t.ok(m.opened == ["o/r"] and len(r["warnings"]) == 1 and
+     "could not fetch" in r["warnings"][0],
+     "the work tree could not learn of it: a warning", r)
+
+m.pub = {"outcome": WOULD}
+check("a dry run", {"dry_run": True}, status="ok", outcome="dry_run",
+      pushed=False, warnings=[])
+t.ok(m.started[0]["flags"] == 1 and not m.opened, "and nothing after it")
+
+# --- refusals -----------------------------------------------------------------------
+m.pub = {"outcome": REFUSED, "step": "secret", "reason": "1 secret in what "
+           "is added", "next": "Take it out.", "commit": "", "total": 1,
+           "findings": ["aws-key", "a", "7", "f" * 64]}
+check("a secret", {}, True, code="secret", step="secret", pushed=False,
+      recommended_next_action="Take it out.", findings_total=1, findings=[
+          {"rule": "aws-key", "path": "a", "line": 7,
+           "fingerprint": "f" * 64}])
+m.pub = {"outcome": UNKNOWN, "step": "push", "reason": "it was cut off",
+           "next": "Repeat it."}
+check("nobody knows", {}, True, code="unknown", step="push")
+m.pub = {"outcome": LANDED}
+check("repeated", {}, status="ok", outcome="already_there", pushed=False)
+check("a run that went on", {"run_id": "ab" * 8}, status="ok")
+t.ok(m.started == ["ab" * 8], "is looked at, not begun anew", m.started)
+check("with other arguments", {"run_id": "ab" * 8, "branch": "other"}, True,
+      code="bad_argument")
+for what, args in (
+        ("a branch with refs", {"branch": "x..y"}),
+        ("an option", {"branch": "-x"}), ("a lock", {"branch": "x.lock/y"}),
+        ("a blank message", {"message": " \n"}),
+        ("onto itself", {"base_branch": "fix"}),
+        ("no title", {"create_pr": True}),
+        ("no repository", {"repo": "../x"}),
+        ("a relative directory", {"working_dir": "w"})):
+    check(what, args, True, code="bad_argument")
+    t.ok(not m.started, "%s: nothing was begun" % what, m.started)
+check("a secret in the message", {"message": "ghp_" + "a1B2" * 9}, True)
+t.ok(not m.started, "is not sent")
+
+# --- others' work --------------------------------------------------------------------
+other = os.path.join(top, "other")
+git("clone", "-q", far, other, cwd=top)
+with open(other + "/a", "w", encoding="utf-8") as f:
+    f.write("theirs\n")
+git("commit", "-qam", "theirs", cwd=other)
+git("push", "-q", "origin", "HEAD:refs/heads/fix", cwd=other)
+git("fetch", "-q")
+THEIRS = git("rev-parse", "origin/fix")
+check("others changed a declared file", {}, True, code="upstream_overwrite",
+      conflicting_paths=["a"])
+t.ok(not m.started, "nothing was begun")
+check("others changed another file", {"files": ["new/b"]}, status="ok")
+t.ok(m.started[0]["base"] == THEIRS, "it is made on theirs", m.started)
+git("update-ref", "refs/sbx/published/fix", THEIRS)
+check("our own push is no others' work", {}, status="ok")
+
+# --- pull requests ----------------------------------------------------------------------
+m.pub = {}
+PR = {"create_pr": True, "pr_title": "Mend", "pr_body": "Because."}
+m.api = {"PULL_CREATE": {"number": 4, "html_url": "https://h/4"}}
+check("a pull request is made", PR, status="ok", pr_number=4,
+      pr_url="https://h/4", pr_created=True)
+t.ok(m.seen == [("PULLS_OF", "o/r", "fix", None), ("PULL_CREATE", "o/r", "", {
+    "title": "Mend", "body": "Because.", "head": "fix", "base": "main"})],
+    "after it was looked for one", m.seen)
+m.api["PULLS_OF"] = [{"number": 3, "html_url": "https://h/3",
+                      "base": {"ref": "old"}},
+                     {"number": 2, "html_url": "https://h/2",
+                      "base": {"ref": "next"}}]
+check("there is one", {**PR, "base_branch": "next"}, status="ok", pr_number=2,
+      pr_created=False)
+m.api = {"PULL_CREATE": "validation"}
+r = check("it cannot be made", PR, status="ok", outcome="pushed")
+t.ok("no pull request" in r["warnings"][0] and "pr_url" not in r,
+     "is a warning: the push stands", r)
+
+# --- no clone --------------------------------------------------------------------------
+alone = os.path.join(top, "alone")
+git("init", "-q", "-b", "main", alone, cwd=top)
+check("no commit", {"working_dir": alone}, True, code="no_commit")
+git("commit", "-q", "--allow-empty", "-m", "x", cwd=alone)
+check("no remote", {"working_dir": alone}, True, code="no_base")
+check("no repository", {"working_dir": top}, True)
+m.close()
+t.done()
