@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+"""publish, from end to end: a private repository on a GitHub of real parts, a
+sandbox that does what it likes to its clone, and what reaches the remote."""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
+import egress  # noqa: E402
+import fakegithub  # noqa: E402
+import mcp  # noqa: E402
+
+tap = mcp.Tap()
+ok = tap.ok
+NAME = "sbx-test <sbx-test@example.invalid>"
+FILES = {
+    "package.json": '{"name": "p", "version": "1.0.0"}\n',
+    "add.js": "exports.add = (a, b) => a - b;\n",
+    "test/add.test.js": "const t = require('node:test');\n"
+    "const a = require('node:assert');\n"
+    "t('adds', () => a.strictEqual(require('../add').add(1, 2), 3));\n",
+    "docs/a.md": "a\n", "docs/b.md": "b\n", "crlf.txt": "x\r\ny\r\n",
+    ".gitattributes": "*.txt text\n*.png binary\n"}
+KEY = "AKIA" + "Q3EXAMPLE7" + "ZZYYXX"
+
+
+class Place:
+    def __init__(self):
+        self.ca = egress.Authority()
+        self.gh = fakegithub.Github(self.ca)
+        self.repo = self.gh.repo("acme/secret", private=True, files=FILES)
+        self.other = self.gh.repo("acme/other", private=True, files=FILES)
+        self.app = self.gh.app(["acme/secret"])
+        self.s, self.box, self.n = None, "", 0
+
+    def start(self, conf=""):
+        self.s = mcp.Suite(conf=self.gh.conf() + "allowed_repo acme/secret\n"
+                           "github_app %d %d %s\npublish_author \"%s\"\n%s" % (
+                               self.app.id, self.app.installation,
+                               self.app.pem, NAME, conf))
+        self.new_box()
+
+    def new_box(self):
+        r = self.s.call("sandbox_initialize", allow_network=True,
+                        clone_repo="acme/secret", deps=False, timeout=120)
+        if r["status"] != "ok":
+            raise RuntimeError(r)
+        self.box, self.at = r["container_id"], r["clone"]["clone_path"]
+
+    def sh(self, *commands):
+        r = self.s.call("sandbox_exec", container_id=self.box, timeout=120,
+                        working_dir=self.at, commands=list(commands))
+        if r["status"] != "ok":
+            raise RuntimeError(r)
+        return r["output"]
+
+    def publish(self, files, branch, **more):
+        """its result, when it has ended"""
+        args = {"container_id": self.box, "repo": "acme/secret",
+                "branch": branch, "message": "Change it.", "files": files,
+                "working_dir": self.at, **more}
+        r = self.s.call("publish", timeout=120, **args)
+        for _ in range(10):
+            if r.get("status") != "running":
+                break
+            r = self.s.call("publish", timeout=120, run_id=r["run_id"], **args)
+        return r
+
+    def tip(self, branch):
+        try:
+            return self.repo.tip("refs/heads/" + branch)
+        except subprocess.CalledProcessError:
+            return ""
+
+    def close(self):
+        if self.s:
+            self.s.__exit__()
+        self.gh.close()
+        self.ca.close()
+
+
+def refused(p, what, step, files, branch="fix", **more):
+    """nothing has reached the remote, and it says why"""
+    before = p.repo.git("for-each-ref")
+    r = p.publish(files, branch, **more)
+    ok(r.get("status") == "error" and r.get("code") == step and
+       len(r.get("error", "")) > 15 and
+       p.repo.git("for-each-ref") == before, "%s: %s" % (what, step), r)
+    return r
+
+
+def by_hand(p, base, files):
+    """the tree that a full clone and git add make of these bytes"""
+    with tempfile.TemporaryDirectory() as d:
+        def git(*a):
+            return subprocess.run(
+                ["git", "-c", "user.name=x", "-c", "user.email=x@x", *a],
+                cwd=d, check=True, capture_output=True, text=True, env={
+                    **os.environ, "GIT_CONFIG_GLOBAL": "/dev/null"}
+            ).stdout.strip()
+        git("clone", "-q", p.repo.path, ".")
+        git("checkout", "-q", base)
+        for name, text in files.items():
+            path = os.path.join(d, name)
+            if text is None:
+                os.unlink(path)
+                continue
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", newline="", encoding="utf-8") as f:
+                f.write(text)
+        git("add", "-A")
+        return git("write-tree")
+
+
+# --- the whole way ----------------------------------------------------------------
+
+def whole(p):
+    i = p.repo.issue(title="add subtracts", body="It should add.")
+    p.start()
+    r = p.s.call("issue_view", container_id=p.box, repo="acme/secret",
+                 issue_number=i["number"])
+    ok(r.get("title") == "add subtracts", "the issue is read", r)
+    where = {"container_id": p.box, "working_dir": p.at}
+    r = p.s.call("verify_in_container", timeout=120, **where)
+    ok(r["status"] == "failed", "red", r)
+    refused(p, "not verified", "verify_gate", ["add.js"])
+    p.s.call("edit_file", container_id=p.box, file_path=p.at + "/add.js",
+             old_str="a - b", new_str="a + b")
+    r = p.s.call("verify_in_container", timeout=120, **where)
+    ok(r["status"] == "ok" and r["gate"] is False, "green, and no gate", r)
+    r = p.s.call("checkpoint", message="add adds", **where)
+    ok(r["status"] == "ok", "a checkpoint", r)
+    p.sh("echo more >>docs/a.md", "git rm -q --cached docs/b.md",
+         "rm docs/b.md", "echo stray >stray.txt")
+    files = ["add.js", "docs/a.md", "docs/b.md"]
+    refused(p, "a pass of the work sandbox is none", "verify_gate", files)
+    r = p.s.call("verify_in_container", fresh=True, files=files,
+                 branch="fix", timeout=120, **where)
+    while r["status"] == "running":
+        r = p.s.call("verify_in_container", fresh=True, run_id=r["run_id"],
+                     timeout=120, **where)
+    ok(r["status"] == "ok" and r["gate"], "a fresh one opens the gate", r)
+    passed = r["tree_id"]
+    refused(p, "for no other files", "verify_gate", files[:2])
+    base = p.tip("main")
+    r = p.publish(files, "fix", dry_run=True)
+    ok(r["status"] == "ok" and r["outcome"] == "dry_run" and
+       r["tree_id"] == passed and not p.tip("fix"),
+       "a dry run says what would go", r)
+    r = p.publish(files, "fix", create_pr=True, pr_title="Add", pr_body="x")
+    ok(r["status"] == "ok" and r["outcome"] == "pushed" and
+       p.tip("fix") == r["commit"] and r["base"] == base and
+       r["worktree_leftover"] == ["stray.txt"] and not r["warnings"],
+       "it is pushed", r)
+    text = p.repo.git("cat-file", "commit", r["commit"])
+    ok("tree %s\nparent %s\nauthor %s " % (passed, base, NAME) in text and
+       text.endswith("\n\nChange it."), "as one commit on the base", text)
+    ok(passed == by_hand(p, base, {
+        "add.js": "exports.add = (a, b) => a + b;\n", "docs/a.md":
+        "a\nmore\n", "docs/b.md": None}), "whose tree is what git add makes")
+    ok(r.get("pr_created") is True and r.get("pr_url", "").endswith(
+        "/pull/%d" % r.get("pr_number", 0)), "with a pull request", r)
+    r = p.publish(files, "fix", create_pr=True, pr_title="Add")
+    ok(r["status"] == "ok" and r["outcome"] == "already_there" and
+       r.get("pr_created") is False, "again: it is there", r)
+    return files
+
+
+def second(p):
+    """one more commit to the same branch, on the first"""
+    first = p.tip("fix")
+    p.sh("echo yet more >>docs/a.md")
+    where = {"container_id": p.box, "working_dir": p.at}
+    r = p.s.call("verify_in_container", fresh=True, files=["docs/a.md"],
+                 branch="fix", timeout=120, **where)
+    ok(r["gate"], "a fresh verification of what is added", r)
+    r = p.publish(["docs/a.md"], "fix")
+    ok(r["status"] == "ok" and r["outcome"] == "pushed" and
+       r["from"] == first == r["base"], "a second commit", r)
+    r = p.s.call("pr_view", container_id=p.box, repo="acme/secret",
+                 pr=[i["number"] for i in p.repo.issues.values()
+                     if i["pull"]][-1])
+    ok(r["status"] == "ok", "its pull request is read", r)
+    p.repo.commit({"docs/a.md": "theirs\n"}, "refs/heads/fix", p.tip("fix"))
+    p.sh("echo mine >>docs/a.md")
+    refused(p, "somebody pushed meanwhile", "upstream_moved", ["docs/a.md"])
+
+
+# --- what does not leave ------------------------------------------------------------
+
+def table(p):
+    p.s.__exit__()
+    p.start("verify_gate off\n")
+    n = [0]
+
+    def no(what, step, setup, files, branch=None, **more):
+        n[0] += 1
+        p.sh(*setup)
+        refused(p, what, step, files, branch or "t%d" % n[0], **more)
+        p.sh("git checkout -q -f HEAD", "git clean -qfdx")
+
+    no("the default branch", "protected_ref", ["echo 1 >>add.js"],
+       ["add.js"], "main")
+    no("unchanged", "unchanged", ["true"], ["add.js"])
+    no("what there is not", "missing", ["true"], ["nix"])
+    no("a directory", "path", ["echo 1 >>docs/a.md"], ["docs"])
+    no("a secret", "secret", ["echo 'k = \"%s\"' >>add.js" % KEY], ["add.js"])
+    no("a secret that a comment allows", "secret",
+       ["echo 'k = \"%s\" # gitleaks:allow' >>add.js" % KEY], ["add.js"])
+    no("a secret in a new file", "secret", ["mkdir -p x", "printf -- '-----"
+       "BEGIN RSA PRIVATE KEY-----\\n%s\\n-----END RSA PRIVATE KEY-----\\n' "
+       "\"$(head -c 600 /dev/urandom | base64 -w64)\" >x/k"], ["x/k"])
+    no("a workflow", "sensitive", ["mkdir -p .github/workflows",
+       "echo x >.github/workflows/x.yml"], [".github/workflows/x.yml"])
+    no("owners", "sensitive", ["echo x >CODEOWNERS"], ["CODEOWNERS"])
+    no("attributes", "sensitive", ["echo '* -text' >.gitattributes"],
+       [".gitattributes"])
+    no("a link", "sensitive", ["ln -s /etc/passwd l"], ["l"])
+    no("a submodule's file", "sensitive", ["echo x >.gitmodules"],
+       [".gitmodules"])
+    no("a path of git", "path", ["true"], [".git/config"])
+    no("one that HFS+ takes for it", "path",
+       ["mkdir -p \"$(printf '.g\\342\\200\\214it')\"",
+        "echo x >\"$(printf '.g\\342\\200\\214it')/config\""],
+       [".g\u200cit/config"])
+    no("one that NTFS takes for it", "path",
+       ["mkdir -p git~1", "echo x >git~1/config"], ["git~1/config"])
+    no("two names of one case", "path", ["echo x >DOCS"], ["DOCS"])
+    no("out of the tree", "path", ["true"], ["../x"])
+    no("another commit that is nowhere", "no_such_base",
+       ["git -c user.name=x -c user.email=x@x commit -q --allow-empty -m x",
+        "git update-ref refs/remotes/origin/t%d HEAD" % (n[0] + 1),
+        "echo 1 >>add.js"], ["add.js"])
+    no("another repository", "not_allowed", ["echo 1 >>add.js"], ["add.js"],
+       repo="acme/other")
+
+
+def hostile(p):
+    """what a clone may hold has no part in what is pushed"""
+    p.sh("git config remote.origin.url https://evil.test/x",
+         "git config remote.origin.push refs/heads/*:refs/heads/*",
+         "git config url.https://evil.test/.insteadOf https://github.com/",
+         "git config core.attributesFile /workspace/attr",
+         "git config filter.evil.clean 'echo evil'",
+         "git config commit.template /etc/passwd",
+         "echo '* filter=evil' >/workspace/attr",
+         "echo '* filter=evil' >.git/info/attributes",
+         "for h in pre-push pre-commit commit-msg post-index-change; do "
+         "printf '#!/bin/sh\\ntouch /workspace/ran\\nexit 1\\n' "
+         ">.git/hooks/$h; chmod +x .git/hooks/$h; done",
+         "git replace HEAD $(git commit-tree -m evil HEAD^{tree} </dev/null)"
+         " 2>/dev/null || true",
+         "printf '%s\\n' $(git rev-parse HEAD) >.git/info/grafts",
+         "rm -f /workspace/ran", "echo 1 >>docs/a.md", "chmod +x docs/a.md",
+         "printf 'u\\r\\nv\\r\\n' >crlf.txt", "mkdir -p n/m",
+         "echo '$Id$' >n/m/o", "touch -- n/-dash 'n/sp ace' 'n/qu\"ote'")
+    files = ["docs/a.md", "crlf.txt", "n/m/o", "n/-dash", "n/sp ace",
+             'n/qu"ote']
+    r = p.publish(files, "hostile")
+    ok(r["status"] == "ok" and r["outcome"] == "pushed",
+       "a repository full of traps", r)
+    got = p.repo.git("ls-tree", "-r", "-z", "--name-only", "hostile")
+    ok(set(files) <= set(got.split("\0")), "its files", got)
+    ok(p.repo.git("cat-file", "blob", "hostile:crlf.txt") == "u\nv" and
+       p.repo.git("cat-file", "blob", "hostile:docs/a.md") == "a\n1",
+       "by the attributes of the base and no others")
+    ok(p.sh("ls /workspace").find("ran") == -1, "no hook ran")
+    ok(p.repo.git("rev-list", "--count", "main..hostile") == "1" and
+       p.repo.git("diff", "--name-only", "main", "hostile").count("\n") == 5,
+       "one commit, and what was declared")
+
+
+def main():
+    try:
+        p = Place()
+    except egress.Unable as e:
+        tap.skip(str(e), "a fake GitHub")
+        return
+    try:
+        for part in whole, second, table, hostile:
+            try:
+                part(p)
+            except Exception as e:  # pylint: disable=broad-except
+                ok(False, "%s: %r" % (part.__name__, e))
+        ok(not p.gh.wrong, "every request fits GitHub's description",
+           p.gh.wrong)
+        ok(not p.gh.errors, "the fake made no mistake", p.gh.errors)
+    finally:
+        p.close()
+
+
+main()
+sys.exit(tap.done())
