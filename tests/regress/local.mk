@@ -105,6 +105,14 @@ EXTRA_DIST += tests/regress/test_snapshot_engine.py \
 	tests/regress/test_snapshot.py tests/regress/test_snapshot_hub.py \
 	tests/regress/test_snapshot_races.py
 
+# publications: what is run for them
+check_PROGRAMS += publish-steps
+publish_steps_SOURCES = tests/regress/publish_steps.c
+publish_steps_CPPFLAGS = $(AM_CPPFLAGS)
+publish_steps_LDADD = libsbx.a
+TESTS += tests/regress/test_publish_steps.py
+EXTRA_DIST += tests/regress/test_publish_steps.py
+
 # fresh verifications
 TESTS += tests/regress/test_gate_hub.py tests/regress/test_gate_list.py
 EXTRA_DIST += tests/regress/test_gate_hub.py tests/regress/test_gate_list.py

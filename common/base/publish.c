@@ -1,0 +1,214 @@
+#include "common/base/publish.h"
+
+#include <string.h>
+
+/*
+ * Git's own configuration is what stands here and nothing else: none of the
+ * system's or of a user's, no hooks, no other protocol, no helper.  no: the
+ * line of a refusal, with the end of what stands in the file err.
+ */
+#define HEAD "set -u -o pipefail; umask 022; cd /workspace || exit 1\n" \
+	"export LC_ALL=C GIT_DIR=/workspace/repo GIT_CONFIG_NOSYSTEM=1 " \
+	"GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1 " \
+	"GIT_NO_REPLACE_OBJECTS=1 GIT_TERMINAL_PROMPT=0 GIT_ASKPASS= " \
+	"GIT_LITERAL_PATHSPECS=1 GIT_OPTIONAL_LOCKS=0\n" \
+	"n=0; set_config() { export \"GIT_CONFIG_KEY_$n=$1\" " \
+	"\"GIT_CONFIG_VALUE_$n=$2\"; n=$((n + 1)); }\n" \
+	"set_config core.hooksPath /dev/null\n" \
+	"set_config core.protectHFS true\n" \
+	"set_config core.protectNTFS true\n" \
+	"set_config core.attributesFile /dev/null\n" \
+	"set_config core.fsmonitor false\n" \
+	"set_config core.logAllRefUpdates false\n" \
+	"set_config credential.helper ''\n" \
+	"set_config fetch.fsckObjects true\n" \
+	"set_config fetch.recurseSubmodules false\n" \
+	"set_config gc.auto 0\n" \
+	"set_config maintenance.auto false\n" \
+	"set_config http.followRedirects false\n" \
+	"set_config protocol.allow never\n" \
+	"set_config protocol.https.allow always\n" \
+	"set_config push.recurseSubmodules no\n" \
+	"export GIT_CONFIG_COUNT=$n\n" \
+	"no() { printf 'no %s ' \"$1\"; tail -c 400 err | tr -c ' -~' ' ' | " \
+	"tail -c 240; echo; exit 0; }\n" \
+	": >err\n"
+
+/*
+ * Where an object is not there it is said to be missing, and not fetched for
+ * itself: whoever promised it is forgotten.  Blobs are fetched in one go.
+ */
+#define FETCH "url=$1 base=$2 branch=$3 second=$4\n" \
+	"cat >names || exit 1\n" \
+	"format=sha1; [ ${#base} -eq 64 ] && format=sha256\n" \
+	"git init -q --bare --template= --object-format=$format repo 2>err || " \
+	"no fetch\n" \
+	"git ls-remote --symref -- \"$url\" HEAD \"refs/heads/$branch\" " \
+	">refs 2>err || no fetch\n" \
+	"tip=$(R=refs/heads/$branch awk -F'\\t' '$2 == ENVIRON[\"R\"] && " \
+	"$1 !~ /:/ { print $1; exit }' refs)\n" \
+	"default=$(awk -F'\\t' '$2 == \"HEAD\" && /^ref: refs.heads./ " \
+	"{ print substr($1, 17); exit }' refs)\n" \
+	"get() { git fetch -q --depth=1 --no-tags --no-write-fetch-head " \
+	"\"$@\" 2>err; }\n" \
+	"forget() { git config --remove-section \"remote.$url\"; " \
+	"git config --unset extensions.partialClone; } 2>/dev/null\n" \
+	"wanted=$base; [ \"$second\" = - ] || wanted=\"$base $second\"\n" \
+	"get --filter=blob:none -- \"$url\" $wanted || { " \
+	"grep -q -e 'not our ref' -e 'unadvertised' err || no fetch; " \
+	"grep -q '^[0-9a-f]' refs || echo 'the repository is empty' >err; " \
+	"no no_such_base; }\n" \
+	"forget\n" \
+	"type=$(git cat-file -t $base 2>err) && [ \"$type\" = commit ] || " \
+	"no no_such_base\n" \
+	"like=\n" \
+	"if [ -n \"$tip\" ] && [ \"$tip\" != $base ]; then\n" \
+	"  get --filter=tree:0 -- \"$url\" $tip || no fetch; forget\n" \
+	"  [ \"$(git cat-file commit $tip | sed -n " \
+	"'/^$/q; s/^parent //p' | tr '\\n' ' ')\" = \"$wanted \" ] && " \
+	"like=$(git cat-file commit $tip | sed -n '1s/^tree //p')\n" \
+	"fi\n" \
+	"declare -A seen; printf '.gitattributes\\0' >attributes\n" \
+	"while IFS= read -r -d '' p; do while [ \"${p%/*}\" != \"$p\" ]; do " \
+	"p=${p%/*}; [ -n \"${seen[$p/]-}\" ] && break; seen[$p/]=1; " \
+	"printf '%s/.gitattributes\\0' \"$p\" >>attributes; done; done <names\n" \
+	"list() { xargs -0r git ls-tree -t --full-tree " \
+	"--format='%(objecttype) %(objectname)' -- $base; }\n" \
+	"{ list <attributes && list <names; } 2>err >entries || no fetch\n" \
+	"awk '$1 == \"tree\" && !s[$2]++ { print $2 }' entries >trees\n" \
+	"awk '$1 == \"blob\" && !s[$2]++ { print $2 }' entries >blobs\n" \
+	"if [ -s blobs ]; then git -c fetch.negotiationAlgorithm=noop fetch -q " \
+	"--no-tags --no-write-fetch-head --stdin -- \"$url\" <blobs 2>err || " \
+	"no fetch; fi\n" \
+	"git cat-file --batch-check='%(objectname) %(objectsize)' <blobs | " \
+	"awk '$2 <= 16777216 && t + $2 <= 33554432 { t += $2; print $1 }' " \
+	">small\n" \
+	"{ echo $base; git rev-parse $base^{tree}; cat trees small; } | " \
+	"awk '!s[$0]++' | git cat-file --batch >base 2>err || no fetch\n" \
+	"[ $(stat -c %s base) -le 67108864 ] || { echo 'the trees of the base " \
+	"have more than 64 MiB' >err; no too_large; }\n" \
+	"echo \"tip ${tip:--} default ${default:--} format $format like " \
+	"${like:--}\"\n"
+
+/* What index-info makes of a path that it does not like is looked at after it:
+ * it ignores such paths, and lets a file take the place of a directory. */
+#define BUILD "base=$1; cat >names || exit 1\n" \
+	"export GIT_INDEX_FILE=/workspace/index; zero=${base//?/0}\n" \
+	"git read-tree $base 2>err || no base\n" \
+	": >info; : >have; : >modes\n" \
+	"while IFS= read -r -d '' p; do f=in/files/$p\n" \
+	"  if [ -L \"$f\" ]; then id=$(readlink -n -- \"$f\" | git hash-object " \
+	"-w --no-filters --stdin 2>err) || no base; " \
+	"printf '120000 %s\\t%s\\0' $id \"$p\" >>info\n" \
+	"  elif [ -f \"$f\" ]; then m=100644; [ -x \"$f\" ] && m=100755; " \
+	"printf '%s\\0' \"$f\" >>have; printf '%s %s\\0' $m \"$p\" >>modes\n" \
+	"  else printf '0 %s\\t%s\\0' $zero \"$p\" >>info; fi\n" \
+	"done <names\n" \
+	"xargs -0r git hash-object -w --no-filters -- <have >ids 2>err || " \
+	"no base\n" \
+	"while IFS= read -r -d '' p && read -r id <&3; do " \
+	"printf '%s %s\\t%s\\0' ${p%% *} $id \"${p#* }\"; " \
+	"done <modes 3<ids >>info\n" \
+	"git update-index -z --index-info <info 2>err || no base\n" \
+	"tree=$(git write-tree --missing-ok 2>err) && " \
+	"commit=$(git hash-object -t commit -w --no-filters -- in/commit " \
+	"2>err) || no base\n" \
+	"git diff-tree -r -z --no-renames --name-only $base $tree 2>err | " \
+	"sort -zu >changed || no base\n" \
+	"sort -zu names >declared\n" \
+	"[ $(comm -z -23 changed declared | wc -c) -eq 0 ] || " \
+	"{ echo 'more changed than was declared' >err; no disagree; }\n" \
+	"[ \"$(git rev-parse $commit^{tree} 2>err)\" = $tree ] || " \
+	"{ echo 'the commit is of another tree' >err; no disagree; }\n" \
+	"echo \"tree $tree commit $commit\"\n"
+
+/*
+ * The remote is asked what it has of the commit (push.negotiate): where the
+ * base is the tip of no branch any more, it cannot be known from its refs, and
+ * all of its files would have to be sent, which are not here.
+ */
+#define PUSH "url=$1 commit=$2 ref=refs/heads/$3 tip=$4; how=--no-thin\n" \
+	"[ \"$tip\" = - ] && tip=\n" \
+	"[ \"$5\" = 1 ] && how=\"--no-thin --force-with-lease=$ref:$tip\"\n" \
+	"git -c push.negotiate=true push $how --porcelain --no-verify " \
+	"--no-signed -- \"$url\" $commit:$ref >out 2>err; said=none\n" \
+	"line=$(R=:$ref awk -F'\\t' 'NF >= 3 && substr($2, length($2) - " \
+	"length(ENVIRON[\"R\"]) + 1) == ENVIRON[\"R\"] { print; exit }' out)\n" \
+	"case $line in '!'*) said=no; printf '%s' \"${line##*\t}\" >>err;; " \
+	"?*) said=ok;; esac\n" \
+	"at=?; if git ls-remote -- \"$url\" $ref >refs 2>/dev/null; then " \
+	"at=$(R=$ref awk -F'\\t' '$2 == ENVIRON[\"R\"] { print $1; exit }' " \
+	"refs); at=${at:--}; fi\n" \
+	"printf 'at %s said %s ' $at $said; tail -c 400 err | tr -c ' -~' ' ' " \
+	"| tail -c 240; echo\n"
+
+const struct sbx_publish_row sbx_publish_scripts[SBX_PUBLISH_SCRIPT_MAX] = {
+	[SBX_PUBLISH_FETCH] = { "fetch", 300, HEAD FETCH },
+	[SBX_PUBLISH_BUILD] = { "build", 300, HEAD BUILD },
+	[SBX_PUBLISH_PUSH] = { "push", 1800, HEAD PUSH },
+};
+
+const struct sbx_publish_step sbx_publish_steps[] = {
+	{ "fetch", "the base could not be read from the repository",
+	    "Retry; a private repository has to be in allowed_repo." },
+	{ "upstream_moved", "the branch has moved on since the base",
+	    "Fetch it, merge or rebase, verify, publish again." },
+	{ "no_such_base", "the repository does not have the base",
+	    "Start from a commit that it has; its first one is the "
+	    "operator's to push." },
+	{ "path", "a declared path cannot be in a repository",
+	    "Declare files by their path below the top of the tree." },
+	{ "mode", "a declared file is none that git keeps",
+	    "Declare regular files and links only." },
+	{ "sensitive", "a declared path is one that only the operator permits",
+	    "Leave it out, or have the operator set "
+	    "allow_sensitive_paths." },
+	{ "attribute", "an attribute of a declared path is not understood",
+	    "Leave the path out." },
+	{ "secret", "what is added looks like a secret",
+	    "Take it out of the files." },
+	{ "unchanged", "nothing of what was declared differs from the base",
+	    "Declare what was changed." },
+	{ "missing", "a declared path is neither in the sandbox nor in the "
+	    "base", "Leave it out." },
+	{ "too_large", "it is larger than may be published",
+	    "Publish less at once." },
+	{ "malformed", "the arguments cannot be meant so",
+	    "Correct them." },
+	{ "base", "the base does not have the form that git gives it",
+	    "Start from another commit." },
+	{ "disagree", "the judge and the publisher have come to different "
+	    "commits", "Nothing can be done from here: tell the operator." },
+	{ "verify_gate", "no fresh verification of exactly this tree has "
+	    "passed", "Call verify_in_container with fresh: true and these "
+	    "files." },
+	{ "protected_ref", "the branch is the default one",
+	    "Publish to another branch, or have the operator set "
+	    "allow_protected_ref." },
+	{ "not_allowed", "the configuration does not permit it",
+	    "Have the operator change sbx.conf." },
+	{ "push", "the repository did not take it",
+	    "See what it said." },
+	{ "unknown", "whether it arrived is not known",
+	    "Look at the branch before anything else; publishing the same "
+	    "again is safe." },
+	{ "locked", "the suite is locked down",
+	    "An operator lifts it with `sbx lockdown off`." },
+	{ "busy", "as many publications are under way as may be",
+	    "Retry when one has ended." },
+	{ "suite", "a part of the suite failed",
+	    "Retry." },
+	{ "cancelled", "its call did not complete",
+	    "Call again." },
+};
+const unsigned sbx_publish_steps_n =
+    sizeof(sbx_publish_steps) / sizeof(sbx_publish_steps[0]);
+
+const struct sbx_publish_step *
+sbx_publish_step(const char *word)
+{
+	for (unsigned i = 0; i < sbx_publish_steps_n; i++)
+		if (strcmp(sbx_publish_steps[i].word, word) == 0)
+			return (&sbx_publish_steps[i]);
+	return (NULL);
+}

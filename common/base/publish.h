@@ -1,0 +1,65 @@
+#ifndef SBX_BASE_PUBLISH_H
+#define SBX_BASE_PUBLISH_H
+
+/*
+ * A publication's steps: what its own sandbox runs, one after the other, and
+ * the words for what can refuse it.  The scripts are fixed; what differs are
+ * their arguments, and the declared paths (each with its NUL) on standard input.
+ * On standard output each has one line:
+ *
+ *   no STEP TEXT	it is refused, by a step of sbx_publish_steps; TEXT is
+ *			what git said of it, printable ASCII
+ *
+ * or what is said beside its row.  ID is a whole object id, "-": there is none.
+ */
+
+#include <stdint.h>
+
+#define SBX_PUBLISH_LINE 1024		/* bytes of that line, with its newline */
+#define SBX_PUBLISH_BASE "/workspace/base"	/* what FETCH leaves */
+#define SBX_PUBLISH_IN "/workspace/in"	/* what BUILD finds */
+#define SBX_PUBLISH_MAX_BASE (64u << 20)	/* bytes of the former */
+#define SBX_PUBLISH_MAX_NAMES (4u << 20)	/* bytes of the declared paths */
+
+enum sbx_publish_script {
+	/*
+	 * URL BASE BRANCH PARENT2.  tip ID default NAME format sha1|sha256
+	 * like ID: where the branch is, the repository's default branch, and
+	 * the tree of the branch's commit where its parents are BASE (and
+	 * PARENT2), as those of a publication that was made before.  Leaves in
+	 * SBX_PUBLISH_BASE what `git cat-file --batch` says of BASE, the tree
+	 * at its root, the trees of all directories on a declared path, their
+	 * .gitattributes and the declared files as they were; of the last, and
+	 * of files at all, those that are small enough.  All asked for by id,
+	 * each once.
+	 */
+	SBX_PUBLISH_FETCH,
+	/* BASE.  tree ID commit ID: made of files/ and commit in SBX_PUBLISH_IN
+	 * with no more than the declared paths changed. */
+	SBX_PUBLISH_BUILD,
+	/*
+	 * URL COMMIT BRANCH TIP FORCE.  at ID said ok|no|none TEXT: where the
+	 * branch is after it, "?" when that cannot be told, and what the remote
+	 * said of the push.
+	 */
+	SBX_PUBLISH_PUSH,
+	SBX_PUBLISH_SCRIPT_MAX
+};
+struct sbx_publish_row {
+	const char *name;
+	uint32_t seconds;	/* that it may take */
+	const char *script;	/* for bash */
+};
+extern const struct sbx_publish_row
+    sbx_publish_scripts[SBX_PUBLISH_SCRIPT_MAX];
+
+/* Why a publication was refused, and what can be done. */
+struct sbx_publish_step {
+	const char *word, *cause, *mend;
+};
+/* NULL: there is no such word. */
+const struct sbx_publish_step *sbx_publish_step(const char *word);
+extern const struct sbx_publish_step sbx_publish_steps[];
+extern const unsigned sbx_publish_steps_n;
+
+#endif

@@ -1,0 +1,448 @@
+#!/usr/bin/env python3
+"""The scripts of a publisher, by themselves, with git and git-http-backend: what
+they say of a base is all of it, what they build is what was declared, and what
+they push is that.  One test is one function."""
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
+import egress       # noqa: E402
+import fakegithub   # noqa: E402
+import mcp          # noqa: E402
+
+tap = mcp.Tap()
+ok = tap.ok
+BUILD = os.environ["SBX_BUILD"]
+ODD = ["-n", "a b", 'q"u', "n\nl", "t\tt", "ä/ö", "*", ":(top)x", "\\back",
+       "sub/-d/x", "%s", "$(id)", "b\xff".encode("latin-1").decode(
+           "utf-8", "surrogateescape")]
+
+
+def enc(text):
+    return text.encode("utf-8", "surrogateescape")
+
+
+class World:
+    def __init__(self):
+        out = subprocess.run([BUILD + "/publish-steps"], check=True,
+                             stdout=subprocess.PIPE).stdout.decode()
+        v = out.split("\0")
+        self.scripts = {v[i]: v[i + 2] for i in range(0, 9, 3)}
+        self.steps = set(v[9::3]) - {""}
+        self.ca = egress.Authority()
+        self.gh = fakegithub.Github(self.ca, enterprise="localhost",
+                                    validate=False)
+        # who may is not what is looked at here
+        self.gh._may_git = lambda *a: None  # pylint: disable=W0212
+        self.n = 0
+
+    def repo(self, files=None, sha256=False, name=None):
+        self.n += 1
+        r = self.gh.repo("localhost/o/r%d" % self.n)
+        if sha256:
+            shutil.rmtree(r.path)
+            r.git("init", "-q", "--bare", "-b", "main",
+                  "--object-format=sha256", r.path, at=None)
+            for k in ("http.receivepack", "uploadpack.allowFilter",
+                      "uploadpack.allowAnySHA1InWant"):
+                r.git("config", k, "true")
+        if files:
+            commit(r, files)
+        r.url = "https://localhost:%d/o/r%d" % (self.gh.port, self.n)
+        return r
+
+    def close(self):
+        self.gh.close()
+        self.ca.close()
+
+
+W = None
+
+
+def commit(r, files, ref="refs/heads/main", base=None):
+    """as Repo.commit(), with any path"""
+    out = b"commit %s\ncommitter T <t@example.invalid> 1700000000 +0000\n" \
+        b"data 1\nm\n" % enc(ref)
+    if base:
+        out += b"from %s\n" % base.encode()
+    for path, text in files.items():
+        path = b'"' + b"".join(b"\\%03o" % c for c in enc(path)) + b'"'
+        if text is None:
+            out += b"D %s\n" % path
+            continue
+        mode, text = text if isinstance(text, tuple) else ("100644", text)
+        out += b"M %s inline %s\ndata %d\n%s\n" % (
+            mode.encode(), path, len(enc(text)), enc(text))
+    r.git("fast-import", "--quiet", "--force", data=out)
+    return r.tip(ref)
+
+
+class Publisher:
+    """a sandbox, but for what it is"""
+
+    def __init__(self, r, names):
+        self.r, self.names = r, names
+        self.dir = tempfile.mkdtemp(prefix="publisher-")
+        # what others would have git do
+        with open(self.dir + "/.gitconfig", "w") as f:
+            f.write('[url "https://nowhere.invalid/"]\ninsteadOf = https://\n'
+                    "[core]\nhooksPath = %s\nautocrlf = true\n" % self.dir)
+        with open(self.dir + "/pre-push", "w") as f:
+            f.write("#!/bin/sh\ntouch %s/hooked\n" % self.dir)
+        os.chmod(self.dir + "/pre-push", 0o755)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def run(self, name, *args):
+        """the one line"""
+        script = W.scripts[name].replace("/workspace", self.dir)
+        p = subprocess.run(
+            ["bash", "-c", script, "publish", *args], cwd="/",
+            input=b"".join(enc(n) + b"\0" for n in self.names),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120,
+            env={"PATH": os.environ["PATH"], "HOME": self.dir,
+                 "GIT_SSL_CAINFO": W.ca.dir + "/root.pem"})
+        self.err = p.stderr.decode("utf-8", "replace")
+        out = p.stdout.decode()
+        if p.returncode or out.count("\n") != 1 or len(out) > 1024:
+            return "broken: %d %r %r" % (p.returncode, out, self.err)
+        return out.rstrip("\n")
+
+    def fetch(self, base, branch="topic", second="-"):
+        return self.run("fetch", self.r.url, base, branch, second)
+
+    def objects(self):
+        """what was left for the judge: {id: (type, bytes)}"""
+        with open(self.dir + "/base", "rb") as f:
+            data = f.read()
+        out, at = {}, 0
+        while at < len(data):
+            end = data.index(b"\n", at)
+            oid, kind, size = data[at:end].decode().split(" ")
+            out[oid] = kind, data[end + 1:end + 1 + int(size)]
+            at = end + 2 + int(size)
+        return out
+
+    def git(self, *args, data=None):
+        return subprocess.run(
+            ["git", "--git-dir", self.dir + "/repo", *args], check=True,
+            input=data, stdout=subprocess.PIPE,
+            env=dict(W.gh.env())).stdout.decode().strip()
+
+    def put(self, files, base, tree, parents=()):
+        """as the judge writes it"""
+        for path, text in files.items():
+            p = os.path.join(enc(self.dir), b"in/files", enc(path))
+            os.makedirs(os.path.dirname(p), exist_ok=True)
+            mode, text = text if isinstance(text, tuple) else (
+                "100644", text)
+            if mode == "120000":
+                os.symlink(enc(text), p)
+                continue
+            with open(p, "wb") as f:
+                f.write(enc(text))
+            os.chmod(p, int(mode[-3:], 8))
+        os.makedirs(self.dir + "/in", exist_ok=True)
+        with open(self.dir + "/in/commit", "w") as f:
+            f.write("tree %s\n" % tree + "".join(
+                "parent %s\n" % p for p in (base, *parents)) +
+                "author A <a@b.c> 1 +0000\ncommitter A <a@b.c> 1 +0000\n\n"
+                "a message\n")
+
+
+def whole(r, base, files):
+    """the tree of an ordinary commit of them"""
+    return r.git("rev-parse", commit(r, files, "refs/judge/x", base) +
+                 "^{tree}")
+
+
+def publish(p, files, base, branch="topic", second="-", force="0"):
+    """the line of each step; the last one that was"""
+    said = p.fetch(base, branch, second)
+    m = re.fullmatch(r"tip (\S+) default (\S+) format (\S+) like (\S+)", said)
+    if not m:
+        return [said]
+    tree = whole(p.r, base, files)
+    p.put({k: v for k, v in files.items() if v is not None}, base, tree,
+          [] if second == "-" else [second])
+    built = p.run("build", base)
+    n = re.fullmatch("tree (%s) commit ([0-9a-f]+)" % tree, built)
+    if not n:
+        return [said, built, "want %s" % tree]
+    return [said, built, p.run("push", p.r.url, n[2], branch, m[1], force),
+            n[2]]
+
+
+def landed(p, v, what, branch="topic"):
+    good = len(v) == 4 and v[2].startswith("at %s said ok" % v[3]) and \
+        p.r.tip("refs/heads/" + branch) == v[3]
+    ok(good, what, (v, p.err))
+    ok(not os.path.exists(p.dir + "/hooked"), what + ": no hook ran")
+    return good
+
+
+# --- what arrives ---------------------------------------------------------------
+
+def test_new_branch():
+    r = W.repo({"a": "1\n", "d/b": "2\n", "d/.gitattributes": "* text\n",
+                "other/c": "3\n"})
+    base = r.tip()
+    with Publisher(r, ["a", "d/e/new", "d/b"]) as p:
+        n = len(W.gh.log)
+        v = publish(p, {"a": "one\n", "d/e/new": "new\n", "d/b": None}, base)
+        landed(p, v, "a new branch")
+        ok(v[0] == "tip - default main format sha1 like -", "what is there",
+           v)
+        have = p.objects()
+        want = [base] + [r.git("rev-parse", base + x) for x in (
+            "^{tree}", ":d", ":d/.gitattributes", ":a", ":d/b")]
+        ok(list(have)[:4] == want[:4] and set(have) == set(want),
+           "the base's objects on the way, and no others", have)
+        ok(r.git("show", "topic:a") == "one" and r.git(
+            "ls-tree", "-r", "--name-only", "topic").split() ==
+            ["a", "d/.gitattributes", "d/e/new", "other/c"], "is there")
+        asked = [(x.method, x.path.split("/")[-1]) for x in W.gh.log[n:]]
+        ok(("POST", "git-receive-pack") in asked and len(asked) < 14,
+           "in so many requests", asked)
+        # once more: it is there already
+    with Publisher(r, ["a", "d/e/new", "d/b"]) as p:
+        v = p.fetch(base)
+        ok(v == "tip %s default main format sha1 like %s" % (
+            r.tip("refs/heads/topic"), r.git("rev-parse", "topic^{tree}")),
+           "a publication that landed is known again", v)
+
+
+def test_existing_branch():
+    r = W.repo({"a": "1\n"})
+    base = commit(r, {"a": "2\n"}, "refs/heads/topic", r.tip())
+    with Publisher(r, ["a"]) as p:
+        landed(p, publish(p, {"a": "3\n"}, base), "on a branch that exists")
+    old = base
+    with Publisher(r, ["b"]) as p:
+        v = p.fetch(r.tip())
+        ok(v == "tip %s default main format sha1 like -" %
+           r.tip("refs/heads/topic"), "it moved: that is said", v)
+        base = r.tip("refs/heads/topic")
+        commit(r, {"c": "c\n"}, "refs/heads/topic", base)
+        v = publish(p, {"b": "b\n"}, base)
+    with Publisher(r, ["b"]) as p:
+        tip = r.tip("refs/heads/topic")
+        v = p.fetch(tip)
+        tree = whole(r, tip, {"b": "b\n"})
+        p.put({"b": "b\n"}, tip, tree)
+        n = p.run("build", tip).split(" ")[-1]
+        moved = commit(r, {"c": "d\n"}, "refs/heads/topic", tip)
+        v = p.run("push", r.url, n, "topic", tip, "0")
+        ok(v.startswith("at %s said no" % moved) and "fetch first" in v,
+           "it moves before the push: refused", (v, p.err))
+        v = p.run("push", r.url, n, "topic", tip, "1")
+        ok(v.startswith("at %s said no" % moved), "also by force", v)
+        v = p.run("push", r.url, n, "topic", moved, "1")
+        ok(v.startswith("at %s said ok" % n), "by force, from there", v)
+    ok(old != tip, "two commits")
+
+
+def test_old_base():
+    """The base is the tip of nothing any more."""
+    files = {"d%d/f%d" % (i, j): "%d %d\n" % (i, j) for i in range(5)
+             for j in range(20)}
+    r = W.repo(files)
+    base = r.tip()
+    commit(r, {"d0/f0": "moved on\n"}, base=base)
+    with Publisher(r, ["d1/f1"]) as p:
+        landed(p, publish(p, {"d1/f1": "mine\n"}, base),
+               "on a commit that is no tip")
+        got = p.git("cat-file", "--batch-check", "--batch-all-objects")
+        ok(got.count(" blob ") == 2, "and no other blob was fetched", got)
+
+
+def test_names():
+    files = {n: "old %s" % i for i, n in enumerate(ODD)}
+    for path, what in (("main", files), ("main2", {"x": "x"})):
+        r = W.repo(what)
+        with Publisher(r, ODD) as p:
+            new = {n: "new %d\n" % i if i % 3 else None
+                   for i, n in enumerate(ODD)}
+            if path == "main2":
+                new = {n: "new\n" for n in ODD}
+            landed(p, publish(p, new, r.tip()), "odd names, %s" % path)
+
+
+def test_modes():
+    r = W.repo({"x": ("100755", "#!/bin/sh\n"), "l": ("120000", "x"),
+                "f": "f\n"})
+    new = {"x": "plain\n", "l": ("100644", "a file\n"),
+           "f": ("100755", "f\n"), "m": ("120000", "nowhere\nat all"),
+           "k": ("120000", "/etc/passwd")}
+    with Publisher(r, list(new)) as p:
+        landed(p, publish(p, new, r.tip()), "modes and links")
+        out = r.git("ls-tree", "topic")
+        ok([x.split()[0] for x in out.splitlines()] == [
+            "100755", "120000", "100644", "120000", "100644"], "are there",
+           out)
+
+
+def test_many():
+    files = {"d%d/f%d" % (i % 50, i): "%d\n" % i for i in range(2000)}
+    r = W.repo(files)
+    new = {k: v + "more\n" for k, v in files.items()}
+    new["d3/f3"] = None
+    with Publisher(r, list(new)) as p:
+        landed(p, publish(p, new, r.tip()), "2,000 files")
+        ok(len(p.objects()) == 2 + 50 + 2000, "all of their base is there",
+           len(p.objects()))
+
+
+def test_sha256():
+    r = W.repo({"a": "1\n", "d/b": "2\n"}, sha256=True)
+    with Publisher(r, ["d/b"]) as p:
+        v = publish(p, {"d/b": "two\n"}, r.tip())
+        landed(p, v, "a SHA-256 repository")
+        ok("format sha256" in v[0], "is one", v)
+    with Publisher(r, ["a"]) as p:
+        v = p.fetch("a" * 40)
+        ok(v.startswith("no fetch") or v.startswith("no no_such_base"),
+           "no base of the other kind", v)
+
+
+def test_merge():
+    r = W.repo({"a": "1\n"})
+    base = commit(r, {"b": "b\n"}, "refs/heads/topic", r.tip())
+    other = commit(r, {"c": "c\n"}, base=r.tip())
+    with Publisher(r, ["c"]) as p:
+        v = publish(p, {"c": "c\n"}, base, second=other)
+        landed(p, v, "a merge")
+        ok(r.git("rev-parse", "topic^1", "topic^2").split() == [base, other],
+           "has both parents")
+    with Publisher(r, ["c"]) as p:
+        v = p.fetch(base, second=other)
+        ok(v.split()[-1] == r.git("rev-parse", "topic^{tree}"),
+           "and is known again", v)
+        v = p.fetch(base)
+        ok(v.split()[-1] == "-" or v.startswith("no "), "as that alone", v)
+
+
+# --- what does not ----------------------------------------------------------------
+
+def test_no_base():
+    r = W.repo()
+    r.git("update-ref", "-d", "refs/heads/main")
+    with Publisher(r, ["a"]) as p:
+        v = p.fetch("a" * 40)
+        ok(v.startswith("no no_such_base the repository is empty"),
+           "an empty repository", v)
+    r = W.repo({"a": "1\n"})
+    for base in ("a" * 40, r.git("rev-parse", "main:a"),
+                 r.git("rev-parse", "main^{tree}")):
+        with Publisher(r, ["a"]) as p:
+            v = p.fetch(base)
+            ok(v.startswith("no no_such_base"), "no commit of it", v)
+    r.url += "x"
+    with Publisher(r, ["a"]) as p:
+        v = p.fetch("a" * 40)
+        ok(v.startswith("no fetch") and len(v) > 20, "no such repository", v)
+    for url in ("http://localhost:1/o/r", "file:///etc", "/etc", "ext::id",
+                "https://localhost:1/o/r"):
+        with Publisher(r, ["a"]) as p:
+            r.url = url
+            v = p.fetch("a" * 40)
+            ok(v.startswith("no fetch"), "nothing but https: " + url, v)
+
+
+def test_build_lies():
+    """What index-info makes of a path is not taken for what was meant."""
+    r = W.repo({"a": "1\n", "d/b": "2\n"})
+    base = r.tip()
+    for names, files in ((["d"], {"d": "a file\n"}),
+                         (["a/x"], {"a/x": "below a file\n"})):
+        with Publisher(r, names) as p:
+            p.fetch(base)
+            p.put(files, base, whole(r, base, {"x": "x"}))
+            v = p.run("build", base)
+            ok(v.startswith("no disagree more changed"), "more than was "
+               "declared: %s" % names, v)
+    for names in ([".git/config"], ["../x"], ["/x"], ["x/../../y"], ["x//y"],
+                  ["g/.GIT/hooks/x"], ["git~1"]):
+        with Publisher(r, names) as p:
+            p.fetch(base)
+            p.put({"a": "1\n"}, base, r.git("rev-parse", base + "^{tree}"))
+            os.makedirs(p.dir + "/in/files/g/.GIT/hooks")
+            for n in "git~1", "g/.GIT/hooks/x":
+                with open(p.dir + "/in/files/" + n, "w") as f:
+                    f.write("x")
+            v = p.run("build", base)
+            ok(v.startswith("no ") or v.startswith("tree %s " % r.git(
+                "rev-parse", base + "^{tree}")), "never in a tree: %s" %
+                names, v)
+    with Publisher(r, ["a"]) as p:
+        p.fetch(base)
+        p.put({"a": "2\n"}, base, r.git("rev-parse", base + "^{tree}"))
+        v = p.run("build", base)
+        ok(v.startswith("no disagree the commit is of another"),
+           "a commit of another tree", v)
+
+
+def test_blobs():
+    big = "x" * ((16 << 20) + 1)
+    r = W.repo({"big": big, "d/small": "small\n", "d/.gitattributes":
+                "a\n"})
+    with Publisher(r, ["big", "d/small"]) as p:
+        p.fetch(r.tip())
+        have = p.objects()
+        ok(r.git("rev-parse", "main:d/small") in have and
+           r.git("rev-parse", "main:big") not in have,
+           "what is too large is left out", {k: v[0] for k, v in have.items()})
+
+
+def test_refused_push():
+    r = W.repo({"a": "1\n"})
+    with open(r.path + "/hooks/update", "w") as f:
+        f.write("#!/bin/sh\necho GH006: Protected branch >&2\nexit 1\n")
+    os.chmod(r.path + "/hooks/update", 0o755)
+    with Publisher(r, ["a"]) as p:
+        v = publish(p, {"a": "2\n"}, r.tip())
+        ok(len(v) == 4 and v[2].startswith("at - said no") and
+           "declined" in v[2], "the remote declines", v)
+    old = W.gh._backend    # pylint: disable=protected-access
+
+    def backend(s, f, seen, r, what):
+        if what == "git-receive-pack":
+            s.shutdown(socket.SHUT_RDWR)
+            return False
+        return old(s, f, seen, r, what)
+    with Publisher(W.repo({"a": "1\n"}), ["a"]) as p:
+        W.gh._backend = backend     # pylint: disable=protected-access
+        try:
+            v = publish(p, {"a": "2\n"}, p.r.tip())
+        finally:
+            W.gh._backend = old     # pylint: disable=protected-access
+        ok(len(v) == 4 and v[2].startswith("at - said none"),
+           "the connection breaks", v)
+
+
+def test_table():
+    said = set(re.findall(r"\bno ([a-z_]+)", " ".join(W.scripts.values())))
+    ok(said <= W.steps, "each refusal has its row", said - W.steps)
+
+
+try:
+    if not shutil.which("git"):
+        print("1..0 # SKIP git is not installed")
+        sys.exit(0)
+    W = World()
+except egress.Unable as e:
+    print("1..0 # SKIP %s" % e)
+    sys.exit(0)
+try:
+    mcp.main(tap, globals(), sys.argv[1:])
+finally:
+    W.close()
