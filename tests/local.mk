@@ -40,7 +40,7 @@ TESTS_USER = $(filter-out tests/guarantees/test_drills.py,$(GUARANTEES)) \
 TESTS_SANITIZED = $(filter-out test_privs tests/%,$(TESTS)) $(FRONT_TESTS) \
 	$(R)test_egress_suite.py $(R)test_engine.py $(R)test_files.py \
 	$(R)test_guide.py \
-	$(R)test_gate_hub.py $(R)test_grants_hub.py $(R)test_http.py $(R)test_messages.py $(R)test_proxy_egress.py $(R)test_quirks.py \
+	$(R)test_gate_hub.py $(R)test_publish_hub.py $(R)test_grants_hub.py $(R)test_http.py $(R)test_messages.py $(R)test_proxy_egress.py $(R)test_quirks.py \
 	$(R)test_runjournal.py $(R)test_sbxd_hub.py $(R)test_snapshot.py \
 	$(R)test_subs.py $(R)test_trust.py $(R)test_worker.py $(R)test_github_tools.py $(R)test_publish_tool.py $(R)test_clone_hub.py
 list-together:

@@ -56,6 +56,7 @@ enum sbx_file_op {
 };
 enum sbx_file_flag {
 	SBX_FILE_TAIL = 1, SBX_FILE_WHOLE = 2, SBX_FILE_HIDDEN = 4,
+	SBX_FILE_PRESENT = 8,	/* PACK: what is not there is passed over */
 	SBX_FILE_DEPTH_SHIFT = 16,
 };
 

@@ -252,6 +252,9 @@ pack_one(struct file_work *w, int dir, const char *name)
 
 	if (fd == -1 && errno == ELOOP)
 		return (pack_link(w, dir, name));
+	if (fd == -1 && (errno == ENOENT || errno == ENOTDIR) &&
+	    (w->q->flags & SBX_FILE_PRESENT) != 0)
+		return (0);
 	if (fd == -1 || fstat(fd, &st) == -1)
 		return (file_failed(w, errno, name));
 	if (!S_ISREG(st.st_mode))

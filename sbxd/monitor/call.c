@@ -163,6 +163,7 @@ call_end(struct monitor *m, struct call *c, bool undo)
 	snapshot_call_ended(m, c);
 	deps_call_ended(m, c, undo);
 	gate_call_ended(m, c, undo);
+	publish_call_ended(m, c, undo);
 	grant_call_ended(m, c);
 	sbx_close(&c->args_fd);
 	free(c->inputs);

@@ -90,7 +90,8 @@ on_engine_work_found(struct sbx_peer *p, struct sbx_in *in)
 static int
 on_engine_unpacked(struct sbx_peer *p, struct sbx_in *in)
 {
-	if (!gate_unpacked(of(p), &in->m.engine_unpacked, in->hdr.id))
+	if (!gate_unpacked(of(p), &in->m.engine_unpacked, in->hdr.id) &&
+	    !publish_unpacked(of(p), &in->m.engine_unpacked, in->hdr.id))
 		copy_unpacked(of(p), &in->m.engine_unpacked, in->hdr.id);
 	return (0);
 }
@@ -103,7 +104,9 @@ on_engine_filed(struct sbx_peer *p, struct sbx_in *in)
 	struct worker *w = ask_of_id(m, SBX_PROC_ENGINE, in->hdr.id);
 
 	if (w == NULL) {
-		(void)gate_packed(m, &in->m.engine_filed, in->hdr.id);
+		if (!gate_packed(m, &in->m.engine_filed, in->hdr.id))
+			(void)publish_filed(m, &in->m.engine_filed,
+			    in->hdr.id);
 		return (0);
 	}
 	if (w->ask.type != SBX_MSG_FILE_ASK)

@@ -1,6 +1,6 @@
 #include "sbxd/monitor/monitor.h"
 
-/* sbxd-judge: one verification each; which one is known from its channel. */
+/* sbxd-judge: one verification or publication each; which one is known from its channel. */
 
 static int
 on_hello(struct sbx_peer *p, struct sbx_in *in)
@@ -36,12 +36,21 @@ on_judge_verdict(struct sbx_peer *p, struct sbx_in *in)
 	return (g != NULL ? gate_verdict(g, &in->m.judge_verdict) : 0);
 }
 
+static int
+on_judged(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct publish *b = publish_of_peer(sbx_peer_ctx(p), p);
+
+	return (b != NULL ? publish_judged(b, &in->m.judged) : 0);
+}
+
 static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_HELLO] = { SBX_ST(ST_NEW), SBX_D_ONCE, on_hello },
 	[SBX_MSG_LOG] = { SBX_ST_ANY, 0, on_log },
 	[SBX_MSG_JUDGE_TREED] = { SBX_ST(ST_READY), SBX_D_ONCE,
 	    on_judge_treed },
 	[SBX_MSG_JUDGE_VERDICT] = { SBX_ST(ST_READY), 0, on_judge_verdict },
+	[SBX_MSG_JUDGED] = { SBX_ST(ST_READY), SBX_D_ONCE, on_judged },
 };
 const struct sbx_dispatch_table monitor_from_judge = {
 	SBX_PROC_MONITOR, SBX_PROC_JUDGE, rows };

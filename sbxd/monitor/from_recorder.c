@@ -25,7 +25,8 @@ on_answer(struct sbx_peer *p, struct sbx_in *in)
 	struct worker *w = ask_of_id(m, SBX_PROC_RECORDER, in->hdr.id);
 	bool is_stats = in->hdr.type == SBX_MSG_RUN_STATS;
 
-	if (w == NULL && !is_stats && gate_read(m, in))
+	if (w == NULL && !is_stats && (gate_read(m, in) ||
+	    publish_read(m, in)))
 		return (0);
 	if (w == NULL && is_stats)
 		watch_looked(m, &in->m.run_stats, in->hdr.id);

@@ -308,6 +308,31 @@ on_gate_wait(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: own sandbox, to where the configuration permits; the commit is not the
+ * worker's to make. */
+static int
+on_publish_start(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	if (rate_ok(w))
+		publish_start(w->m, w, &in->m.publish_start, (int[]){
+		    sbx_steal_fd(&in->fds[0]), sbx_steal_fd(&in->fds[1]) });
+	return (0);
+}
+
+/* Safe: own ones only. */
+static int
+on_publish_wait(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	publish_wait(w->m, w, &in->m.publish_wait);
+	return (0);
+}
+
 /* Safe: of own sandboxes, and counted. */
 static int
 on_undo_keep(struct sbx_peer *p, struct sbx_in *in)
@@ -470,6 +495,8 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_FILE_ASK] = { BUSY, 0, on_file_ask },
 	[SBX_MSG_GATE_START] = { BUSY, 0, on_gate_start },
 	[SBX_MSG_GATE_WAIT] = { BUSY, 0, on_gate_wait },
+	[SBX_MSG_PUBLISH_START] = { BUSY, 0, on_publish_start },
+	[SBX_MSG_PUBLISH_WAIT] = { BUSY, 0, on_publish_wait },
 	[SBX_MSG_UNDO_KEEP] = { BUSY, 0, on_undo_keep },
 	[SBX_MSG_UNDO_FIND] = { BUSY, 0, on_undo_find },
 	[SBX_MSG_SB_SNAPSHOT] = { BUSY, 0, on_sb_snapshot },

@@ -5,10 +5,8 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /*
  * Fresh verifications.  The files of a work sandbox go through sbxd-judge,
@@ -67,23 +65,6 @@ state_send(struct worker *w, const struct gate *g)
 	ask_done(w);
 }
 
-/* Killed: what it reads may make it take its time, and those that linger would
- * fill the starter's table. */
-static void
-judge_kill(struct gate *g)
-{
-	struct sbx_peer *judge = g->judge;
-
-	g->judge = NULL;
-	if (g->instance != 0 && g->m->starter != NULL)
-		(void)sbx_send_start_kill(g->m->starter, 0,
-		    &(struct sbx_start_kill){ .proc = SBX_PROC_JUDGE,
-		    .instance = g->instance }, NULL);
-	g->instance = 0;
-	if (judge != NULL)
-		sbx_peer_end_later(judge, SBX_E_CLOSED);
-}
-
 static void
 gate_close(struct gate *g)
 {
@@ -94,7 +75,7 @@ gate_close(struct gate *g)
 	g->dir = NULL;
 	g->judging = false;
 	g->fresh[0] = '\0';
-	judge_kill(g);
+	judge_kill(g->m, &g->judge);
 	if (sb != NULL)
 		sandbox_stop(g->m, sb, "its verification ended");
 }
@@ -183,34 +164,30 @@ pass_store(struct gate *g)
 	g->passed = true;
 }
 
-/* --- tests --------------------------------------------------------------------- */
-
-static int
-send_exec(struct gate *g, struct sbx_peer *engine)
+const struct pass *
+gate_pass(const struct principal *who, const char *tree)
 {
-	struct sbx_engine_exec msg = { .container = g->fresh, .run = g->run,
-		.cwd = "/workspace" };
-	const char *const argv[] = { "bash", "-c", sbx_fresh[g->row].script };
-	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
-	int SBX_CLEANUP(fd) in = -1;
-	int r = sbx_memfd_sealed("stdin", "", 0, &in);
+	const struct pass *p;
 
-	sbx_buf_init(&b, 8192);
-	for (size_t i = 0; r == 0 && i < SBX_NELEM(argv); i++)
-		r = sbx_strs_add(&msg.argv, &b, argv[i]);
-	msg.argv.data = b.data;
-	return (r != 0 ? r : sbx_send_engine_exec(engine, ++g->m->next_id,
-	    &msg, &in));
+	for (size_t i = 0; i < MAX_PASSES; i++) {
+		p = &who->passes[i];
+		if (p->when_wall_ns != 0 && strcmp(strlen(tree) == 40 ?
+		    p->sha1 : p->sha256, tree) == 0)
+			return (p);
+	}
+	return (NULL);
 }
+
+/* --- tests --------------------------------------------------------------------- */
 
 /* One row of sbx_fresh after the other; nothing else runs beside it. */
 static void
 gate_next(struct gate *g)
 {
 	struct monitor *m = g->m;
-	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
-	struct sandbox *sb = sandbox_find(m, g->fresh);
-	struct run *r;
+	struct script q = { .tool = "verify_in_container",
+		.timeout_ms = g->timeout_ms };
+	const char *why;
 
 	if (g->todo == 0) {
 		if (!g->red)
@@ -220,26 +197,13 @@ gate_next(struct gate *g)
 	}
 	g->row = (unsigned)__builtin_ctz(g->todo);
 	g->todo &= g->todo - 1;
-	if (sb == NULL || engine == NULL || (r = run_new(m, g->who, g->fresh,
-	    "verify_in_container")) == NULL) {
-		gate_fail(g, "the suite cannot run its tests now");
-		return;
-	}
-	r->background = true;
-	r->timeout_ms = g->timeout_ms;
-	memcpy(g->run, r->id, sizeof(g->run));
 	(void)snprintf(g->ran + strlen(g->ran), sizeof(g->ran) -
 	    strlen(g->ran), "%s%s", g->ran[0] != '\0' ? " " : "",
 	    sbx_fresh[g->row].name);
-	journal_add(m, &(struct record){ .op = "exec", .phase = "start",
-	    .who = r->who, .container = r->container, .run = r->id }, "tool",
-	    r->tool, "argv", sbx_fresh[g->row].script, NULL);
-	sb->live_runs++;
-	if (send_exec(g, engine) != 0) {
-		run_free(m, r);
-		sb->live_runs--;
-		gate_fail(g, "the engine did not take its tests");
-	}
+	q.text = q.shown = sbx_fresh[g->row].script;
+	if ((why = hidden_run(m, sandbox_find(m, g->fresh), &q,
+	    g->run)) != NULL)
+		gate_fail(g, why);
 }
 
 /* The report is what they wrote to stdout.  What of the run is not known before
@@ -248,7 +212,6 @@ bool
 gate_run_ended(struct monitor *m, struct sandbox *sb)
 {
 	struct gate *g = gate_of(m, sb);
-	struct sbx_peer *rec = component_peer(m, SBX_PROC_RECORDER);
 	const struct run *r;
 
 	if (g == NULL)
@@ -260,15 +223,11 @@ gate_run_ended(struct monitor *m, struct sandbox *sb)
 		gate_fail(g, "its tests could not be started");
 	else if (r->state != SBX_RUN_ENDED)
 		return (true);
-	else if (rec == NULL)
+	else if ((g->asked[GATE_READ] = hidden_read(m, g->run)) == 0)
 		gate_fail(g, "what its tests reported cannot be read");
 	else {
-		g->asked[GATE_READ] = ++m->next_id;
 		g->by_ns = sbx_mono_ns() + READ_NS;
 		tick_arm(m);
-		(void)sbx_send_run_read(rec, g->asked[GATE_READ],
-		    &(struct sbx_run_read){ .run = g->run,
-		    .stream = SBX_STREAM_OUT }, NULL);
 	}
 	return (true);
 }
@@ -288,7 +247,7 @@ gate_read(struct monitor *m, struct sbx_in *in)
 	if (g == NULL || g->phase != SBX_GATE_TESTS)
 		return (g != NULL);
 	r = run_find(m, g->run);
-	if (r == NULL || g->judge == NULL ||
+	if (r == NULL || g->judge.peer == NULL ||
 	    sbx_memfd_sealed("none", "", 0, &none) != 0) {
 		gate_fail(g, "what its tests reported cannot be read");
 		return (true);
@@ -301,7 +260,7 @@ gate_read(struct monitor *m, struct sbx_in *in)
 	} else if (is_data)
 		q.length = UINT64_MAX;
 	g->judging = true;
-	(void)sbx_send_judge_report(g->judge, 0, &q, q.length > 0 &&
+	(void)sbx_send_judge_report(g->judge.peer, 0, &q, q.length > 0 &&
 	    q.length < UINT64_MAX ? in->fds : &none);
 	return (true);
 }
@@ -428,73 +387,37 @@ struct gate *
 gate_of_peer(struct monitor *m, const struct sbx_peer *p)
 {
 	for (size_t i = 0; i < MAX_GATES; i++)
-		if (m->gates[i].used && m->gates[i].judge == p)
+		if (m->gates[i].used && m->gates[i].judge.peer == p)
 			return (&m->gates[i]);
 	return (NULL);
 }
 
-static void
-judge_ended(struct sbx_peer *p, int error)
+void
+gate_judge_ended(struct gate *g)
 {
-	struct gate *g = gate_of_peer(sbx_peer_ctx(p), p);
-
-	if (error != SBX_E_CLOSED)
-		log_warn("judge: channel closed: %s", sbx_error_name(error));
-	if (g == NULL)
-		return;
-	g->judge = NULL;
+	g->judge.peer = NULL;
 	gate_fail(g, "the process that judges it ended");
 }
 
 /* From the work sandbox to the judge to the fresh one; the monitor sees no
  * byte of it. */
 static int
-send_files(struct gate *g, struct sbx_peer *engine)
+send_files(struct gate *g)
 {
-	struct monitor *m = g->m;
 	const struct sbx_engine_file pack = { .container = g->work,
 		.op = SBX_FILE_PACK, .path = g->dir, .pattern = "" };
-	const struct sbx_engine_unpack unpack = { .container = g->fresh,
-		.mode = SBX_COPY_LIST, .dest = "/workspace" };
-	int SBX_CLEANUP(fd) r1 = -1, SBX_CLEANUP(fd) w1 = -1;
-	int SBX_CLEANUP(fd) r2 = -1, SBX_CLEANUP(fd) w2 = -1;
-	int pair[2], a[2], b[2], r;
+	const struct crossing c = { .judge = &g->judge, .pack = &pack,
+		.list_fd = g->list_fd, .to = g->fresh, .dest = "/workspace" };
+	int r = judge_begin(g->m, &g->judge);
 
-	if (pipe2(a, O_CLOEXEC) == -1)
-		return (SBX_E_SYS);
-	r1 = a[0];
-	w1 = a[1];
-	if (pipe2(b, O_CLOEXEC) == -1)
-		return (SBX_E_SYS);
-	r2 = b[0];
-	w2 = b[1];
-	if ((r = sbx_wire_pair(pair)) != 0)
-		return (r);
-	r = sbx_send_start(m->starter, 0, &(struct sbx_start){
-	    .proc = SBX_PROC_JUDGE, .instance = g->instance = ++m->next_copy },
-	    &pair[1]);
-	sbx_close(&pair[1]);
-	g->judge = sbx_peer_new(m->base, pair[0], &monitor_from_judge, m,
-	    judge_ended);
-	g->asked[GATE_PACK] = ++m->next_id;
-	g->asked[GATE_UNPACK] = ++m->next_id;
-	if (r == 0)
-		r = sbx_send_judge_tree(g->judge, 0,
-		    &(struct sbx_judge_tree){ 0 }, (int[]){ r1, w2 });
-	if (r == 0)
-		r = sbx_send_engine_file(engine, g->asked[GATE_PACK], &pack,
-		    (int[]){ g->list_fd, w1 });
-	if (r == 0)
-		r = sbx_send_engine_unpack(engine, g->asked[GATE_UNPACK],
-		    &unpack, &r2);
-	return (r);
+	return (r != 0 ? r : hidden_cross(g->m, &c, &g->asked[GATE_PACK],
+	    &g->asked[GATE_UNPACK]));
 }
 
 bool
 gate_sandbox_ready(struct monitor *m, struct sandbox *sb)
 {
 	struct gate *g = gate_of(m, sb);
-	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
 	struct sandbox *work = g != NULL ? sandbox_find(m, g->work) : NULL;
 
 	if (g == NULL)
@@ -506,7 +429,7 @@ gate_sandbox_ready(struct monitor *m, struct sandbox *sb)
 	if (work == NULL || work->who != g->who ||
 	    work->state != SBX_SANDBOX_READY)
 		gate_fail(g, "the sandbox of the files is gone");
-	else if (engine == NULL || send_files(g, engine) != 0)
+	else if (send_files(g) != 0)
 		gate_fail(g, "the files could not be sent");
 	return (true);
 }
@@ -761,6 +684,6 @@ gate_shutdown(struct monitor *m)
 		    sizeof(g->reason));
 		g->phase = SBX_GATE_ENDED;
 		gate_record(g);
-		judge_kill(g);
+		judge_kill(m, &g->judge);
 	}
 }

@@ -49,6 +49,8 @@ waiting_worker(struct monitor *m, const struct grant *g)
 static bool
 wanted(struct monitor *m, const struct grant *g)
 {
+	if (g->publish)
+		return (publish_wants(m, g->id));
 	return (waiting(m, g) != NULL || waiting_worker(m, g) != NULL);
 }
 
@@ -95,6 +97,8 @@ refuse(struct monitor *m, struct grant *g, const char *code, const char *next,
 	struct ctl *c = waiting(m, g);
 	struct worker *w = waiting_worker(m, g);
 
+	if (g->publish)
+		publish_grant_over(m, g->id, code, why);
 	if (c != NULL) {
 		c->grant[0] = '\0';
 		ctl_refuse(c, code, next, "the grant was not opened: %s",
@@ -309,6 +313,30 @@ grant_fetch(struct monitor *m, struct worker *w, const struct sandbox *sb,
 	return (true);
 }
 
+bool
+grant_publish(struct monitor *m, const struct sandbox *sb, const char *host,
+    const char *repo, const struct sbx_ctl_grant *q, char ret_id[17])
+{
+	struct grant *g = q != NULL ? push_new(m, sb, q) :
+	    grant_new(m, sb, host, repo);
+
+	if (g == NULL)
+		return (false);
+	if (q == NULL) {
+		g->op = SBX_GRANT_FETCH;
+		g->uses = FETCH_USES;
+		g->lifetime_ms = LIFE_MAX_MS;
+	}
+	g->credential = repos_source(m, host);
+	g->publish = true;
+	memcpy(ret_id, g->id, sizeof(g->id));
+	if (record_start(m, g, ""))
+		return (true);
+	ret_id[0] = '\0';
+	end(m, g, 1, "it cannot be recorded");
+	return (false);
+}
+
 /* --- from record to proxy --------------------------------------------------------- */
 
 static void
@@ -422,6 +450,11 @@ no_source(struct monitor *m, struct grant *g)
 		repo_anonymous(w, "no_source", "there is no credential for "
 		    "that host");
 		end(m, g, 1, "no source is there");
+	} else if (g->op == SBX_GRANT_FETCH && g->publish) {
+		/* as any sandbox may, then */
+		publish_granted(m, g->id);
+		g->publish = false;
+		end(m, g, 1, "no source is there");
 	} else if (needs_credential(g))
 		end_for(m, g, 1, "no_source", "See `sbx broker status`.",
 		    "the broker has no credential for " SBX_GITHUB);
@@ -475,7 +508,9 @@ opened(struct monitor *m, struct grant *g)
 		    &(struct sbx_repo_opened){ .grant = g->id, .code = "",
 		    .why = "" }, NULL);
 		ask_done(w);
-	} else {
+	} else if (g->publish && publish_wants(m, g->id))
+		publish_granted(m, g->id);
+	else {
 		revoke(m, g);
 		end(m, g, 1, "nobody waits for it any more");
 	}
@@ -490,6 +525,8 @@ used(struct monitor *m, struct grant *g, uint32_t uses)
 	/* each read is a record of the proxy's; there may be very many */
 	if (g->op != SBX_GRANT_FETCH)
 		record(m, g, "use", 0, "");
+	if (g->publish && g->op == SBX_GRANT_PUSH)
+		publish_grant_used(m, g->id);
 	if (uses == 0)
 		expire(m, g, "used up");
 	return (0);
@@ -578,6 +615,15 @@ end_with(struct monitor *m, struct grant *g, const char *why)
 	memcpy(g->run, o->run, sizeof(g->run));
 	if (o->run[0] == '\0')
 		g->maker = o->maker;
+}
+
+void
+grant_drop(struct monitor *m, const char *id, const char *why)
+{
+	struct grant *g = id[0] != '\0' ? grant_find(m, id) : NULL;
+
+	if (g != NULL)
+		end_everywhere(m, g, "", "", why);
 }
 
 /* Nobody waits for one that is not open yet. */

@@ -260,6 +260,11 @@ struct deps {
 TAILQ_HEAD(deps_list, deps);
 #define DEPS_WAIT_S 38			/* then a call is told to ask again */
 
+/* A judge of one's own; hidden.c. */
+struct judge {
+	struct sbx_peer *peer;		/* owned; NULL when ended */
+	uint32_t instance;		/* the starter's number for it; 0: none */
+};
 /* What a verification waits for, each answered once. */
 enum gate_ask {
 	GATE_PACK, GATE_UNPACK,		/* the engine */
@@ -281,8 +286,7 @@ struct gate {
 	char *dir;			/* owned; of the files, in the work one */
 	int list_fd;			/* owned: their names */
 	uint64_t timeout_ms;		/* of each run */
-	struct sbx_peer *judge;		/* owned; NULL when ended */
-	uint32_t instance;		/* the starter's number for it; 0: none */
+	struct judge judge;
 	uint32_t asked[GATE_ASK_MAX];	/* ids of our requests; 0: none */
 	bool judging;			/* JUDGE_REPORT is unanswered */
 	bool packed, unpacked, treed;
@@ -301,6 +305,50 @@ struct gate {
 	uint64_t began_ns, ended_ns, by_ns;
 };
 #define MAX_GATES 16
+
+/* What a publication waits for, each answered once. */
+enum publish_ask {
+	PUBLISH_PACK, PUBLISH_UNPACK, PUBLISH_BASE,	/* the engine */
+	PUBLISH_LINE,			/* the recorder */
+	PUBLISH_ASK_MAX
+};
+/* One publication; ended ones are kept until there is no room. */
+struct publish {
+	bool used;
+	struct monitor *m;
+	char id[SBX_RUN_HEX + 1];
+	struct principal *who;
+	struct call *maker;		/* while that call waits */
+	enum sbx_publish_phase phase;
+	enum sbx_publish_outcome outcome;
+	char work[SBX_CONTAINER_HEX + 1];	/* whose files */
+	char box[SBX_CONTAINER_HEX + 1];	/* "": none (any more) */
+	/* as asked for; owned: dir, names, message */
+	char *dir, *names, *message;
+	size_t nnames, nmessage;
+	char host[254], repo[141], branch[245], base[65], parent2[65];
+	uint32_t flags;
+	char digest[96];		/* of its sandbox's image */
+	struct judge judge;
+	uint32_t asked[PUBLISH_ASK_MAX];	/* ids of our requests; 0: none */
+	char run[SBX_RUN_HEX + 1];	/* of the script that runs, or "" */
+	char fetch[17], push[17];	/* grants; "": none */
+	bool push_ran, push_used;	/* its script; its grant */
+	int base_fd;			/* owned: what FETCH left */
+	bool packed, unpacked, judged;
+	/* what FETCH said */
+	char tip[65], like[65], default_branch[245];
+	/* what the judge said */
+	char tree[65], commit[65];
+	uint32_t added, modified, deleted, unchanged, total, nfindings;
+	uint64_t bytes;
+	struct sbx_buf findings;	/* owned */
+	char held_step[32], held[256];	/* why it will be refused, if nobody
+					 * knows better */
+	char step[32], reason[256];	/* why it was */
+	uint64_t began_ns, ended_ns, by_ns;
+};
+#define MAX_PUBLISHES 16
 
 /* Of SANDBOX_READY, kept; strings owned. */
 struct made {
@@ -391,6 +439,7 @@ struct grant {
 	enum sbx_grant_op op;
 	char host[254], repo[141], ref[256], old_id[65], new_id[65];
 	bool force, credential;
+	bool publish;			/* a publication's: it is told */
 	uint32_t uses;			/* left */
 	uint32_t lifetime_ms;
 	uint64_t by_ns;			/* of an open one: over by then */
@@ -559,6 +608,9 @@ struct monitor {
 	struct snapshot_list snapshots;
 	struct deps_list deps;
 	struct gate gates[MAX_GATES];
+	struct publish publishes[MAX_PUBLISHES];
+	char *secret_rules;		/* owned: that file */
+	size_t nsecret_rules;
 	unsigned nsandboxes, nruns;
 	struct run_list runs;
 	struct run_chain chains[RUN_CHAINS];
@@ -847,6 +899,12 @@ void grant_ask(struct ctl *c, const struct sbx_ctl_grant *q);
 bool grant_fetch(struct monitor *m, struct worker *w,
     const struct sandbox *sb, const char *host, const char *repo,
     uint32_t lifetime_ms);
+/* The same for a publication, which is told (publish_granted()); q NULL: to read.
+ * Its id, into ret_id; false: no room, or it is over at once. */
+bool grant_publish(struct monitor *m, const struct sandbox *sb,
+    const char *host, const char *repo, const struct sbx_ctl_grant *q,
+    char ret_id[17]);
+void grant_drop(struct monitor *m, const char *id, const char *why);
 struct grant *grant_find(struct monitor *m, const char *id);
 /* True: that JOURNAL_DONE was of a grant's record. */
 bool grant_recorded(struct monitor *m, const struct sbx_in *in);
@@ -1129,6 +1187,9 @@ bool gate_unpacked(struct monitor *m, const struct sbx_engine_unpacked *q,
 void gate_sandbox_gone(struct monitor *m, struct sandbox *sb,
     const char *reason);
 struct gate *gate_of_peer(struct monitor *m, const struct sbx_peer *p);
+void gate_judge_ended(struct gate *g);
+/* A pass of exactly that tree, which `who` has: its own id's format decides. */
+const struct pass *gate_pass(const struct principal *who, const char *tree);
 /* 0, or an sbx_error: the judge broke the protocol. */
 int gate_treed(struct gate *g, const struct sbx_judge_treed *q);
 int gate_verdict(struct gate *g, const struct sbx_judge_verdict *v);
@@ -1136,6 +1197,86 @@ void gate_call_ended(struct monitor *m, const struct call *c, bool undo);
 void gate_drop_principal(struct monitor *m, const struct principal *p);
 void gate_tick(struct monitor *m, uint64_t now_ns);
 void gate_shutdown(struct monitor *m);	/* record what does not end by itself */
+
+/* --- hidden.c: what verifications and publications do alike ------------------- */
+/* Started; judge->peer may be sent to.  0, or an sbx_error. */
+int judge_begin(struct monitor *m, struct judge *j);
+void judge_kill(struct monitor *m, struct judge *j);
+/* From a work sandbox through the judge to a hidden one; the monitor sees no byte
+ * of it. */
+struct crossing {
+	struct judge *judge;
+	bool publish;			/* JUDGE_FILES, else JUDGE_TREE */
+	const struct sbx_engine_file *pack;
+	int list_fd;			/* borrowed: the names */
+	const char *to, *dest;
+};
+/* *ret_pack, *ret_unpack: ids of what the engine will answer.  0, or an
+ * sbx_error. */
+int hidden_cross(struct monitor *m, const struct crossing *c,
+    uint32_t *ret_pack, uint32_t *ret_unpack);
+struct script {
+	const char *tool, *text, *shown;	/* shown: in the journal */
+	const char *const *args;		/* $0 and what follows */
+	size_t nargs;
+	const void *input;			/* of standard input */
+	size_t ninput;
+	uint64_t timeout_ms;
+};
+/* NULL, or why it does not run. */
+const char *hidden_run(struct monitor *m, struct sandbox *sb,
+    const struct script *s, char ret_run[SBX_RUN_HEX + 1]);
+/* Ask for what it wrote to standard output: the id of RUN_DATA or RUN_NODATA, 0:
+ * the recorder is not there. */
+uint32_t hidden_read(struct monitor *m, const char *run);
+
+/* --- publish.c, publish_ask.c ------------------------------------------------- */
+int publish_check(const struct sbx_conf *c, struct sbx_err *err);
+int setup_publish(struct monitor *m, struct sbx_err *err);
+/* fds: consumed.  Each answers the worker's ask, soon or later. */
+void publish_start(struct monitor *m, struct worker *w,
+    const struct sbx_publish_start *q, int fds[2]);
+void publish_wait(struct monitor *m, struct worker *w,
+    const struct sbx_publish_wait *q);
+void publish_wait_over(struct monitor *m, struct worker *w);
+/* The state of it, to whoever waits for its end. */
+void publish_tell(struct publish *p);
+/* What script number `row` (publish.h) said in its line, which is cut up for it;
+ * "": none.  false: p was refused. */
+struct publish_said {
+	const char *value[4];
+	char text[512];
+};
+bool publish_line(struct publish *p, unsigned row, char *line,
+    struct publish_said *ret);
+void publish_free(struct publish *p);
+void publish_refuse(struct publish *p, const char *step, const char *fmt, ...)
+    SBX_PRINTF(3, 4);
+/* Each false: it was not for one of these. */
+bool publish_sandbox_ready(struct monitor *m, struct sandbox *sb);
+bool publish_run_ended(struct monitor *m, struct sandbox *sb);
+bool publish_read(struct monitor *m, struct sbx_in *in);
+bool publish_filed(struct monitor *m, const struct sbx_engine_filed *q,
+    uint32_t id);
+bool publish_unpacked(struct monitor *m, const struct sbx_engine_unpacked *q,
+    uint32_t id);
+void publish_sandbox_gone(struct monitor *m, struct sandbox *sb,
+    const char *reason);
+struct publish *publish_of_peer(struct monitor *m, const struct sbx_peer *p);
+void publish_judge_ended(struct publish *p);
+/* 0, or an sbx_error: the judge broke the protocol. */
+int publish_judged(struct publish *p, const struct sbx_judged *q);
+/* Is that grant wanted still?  It opened; it is used; it is over. */
+bool publish_wants(struct monitor *m, const char *grant);
+void publish_granted(struct monitor *m, const char *grant);
+void publish_grant_used(struct monitor *m, const char *grant);
+void publish_grant_over(struct monitor *m, const char *grant,
+    const char *code, const char *why);
+void publish_call_ended(struct monitor *m, const struct call *c, bool undo);
+void publish_drop_principal(struct monitor *m, const struct principal *who);
+void publish_lockdown(struct monitor *m);
+void publish_tick(struct monitor *m, uint64_t now_ns);
+void publish_shutdown(struct monitor *m);
 
 /* --- file.c ------------------------------------------------------------------ */
 /* Each answers the worker's ask, soon or later.  fds: borrowed. */

@@ -366,7 +366,8 @@ setup_options(struct monitor *m, int argc, char **argv,
 		return (dump(m));
 	if (sbx_conf_check(&m->conf, &err) != 0)
 		return (fail(&err));
-	if (egress_check(&m->conf, &err) != 0) {
+	if (egress_check(&m->conf, &err) != 0 ||
+	    publish_check(&m->conf, &err) != 0) {
 		options_place(m, &err);
 		return (fail(&err));
 	}

@@ -19,6 +19,7 @@ static void
 principal_free(struct monitor *m, struct principal *p)
 {
 	gate_drop_principal(m, p);
+	publish_drop_principal(m, p);
 	exchange_drop_principal(m, p);
 	api_drop_principal(m, p);
 	deps_drop_principal(m, p);

@@ -34,6 +34,7 @@ hidden_gone(struct monitor *m, struct sandbox *sb, const char *reason)
 	if (!sb->hidden)
 		return;
 	gate_sandbox_gone(m, sb, reason);
+	publish_sandbox_gone(m, sb, reason);
 	deps_sandbox_gone(m, sb, reason);
 }
 
@@ -297,7 +298,8 @@ sandbox_made(struct monitor *m, struct sandbox *sb,
 
 	sb->state = SBX_SANDBOX_READY;
 	if (sb->hidden && !sb->doomed) {
-		if (!gate_sandbox_ready(m, sb))
+		if (!gate_sandbox_ready(m, sb) &&
+		    !publish_sandbox_ready(m, sb))
 			deps_sandbox_ready(m, sb);
 		return;
 	}
@@ -518,7 +520,7 @@ sandbox_run_ended(struct monitor *m, struct sandbox *sb)
 	sb->live_runs--;
 	sb->used_ns = sbx_mono_ns();
 	if (sb->hidden) {
-		if (!gate_run_ended(m, sb))
+		if (!gate_run_ended(m, sb) && !publish_run_ended(m, sb))
 			deps_run_ended(m, sb);
 		return;
 	}

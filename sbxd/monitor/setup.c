@@ -363,6 +363,7 @@ setup_open(struct monitor *m, char *(*env)(const char *),
 	    (r = open_init(m, err)) != 0 ||
 	    (r = setup_limits(m, err)) != 0 ||
 	    (r = setup_egress(m, err)) != 0 ||
+	    (r = setup_publish(m, err)) != 0 ||
 	    (r = open_sockets(m, err)) != 0)
 		return (r);
 	setup_cgroups(m, ids.sbxd);

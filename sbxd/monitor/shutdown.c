@@ -181,6 +181,7 @@ stop_work(struct monitor *m)
 	}
 	shell_shutdown(m);
 	gate_shutdown(m);
+	publish_shutdown(m);
 	TAILQ_FOREACH(sb, &m->sandboxes, link)
 		journal_add(m, &(struct record){ .op = "sandbox_end",
 		    .phase = "end", .who = sb->who, .container = sb->id,

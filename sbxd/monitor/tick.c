@@ -37,6 +37,7 @@ on_tick(evutil_socket_t fd, short what, void *arg)
 	copy_tick(m, now);
 	detect_tick(m, now);
 	gate_tick(m, now);
+	publish_tick(m, now);
 	ctl_tick(m, now);
 	grant_tick(m, now);
 	broker_tick(m, now);

@@ -17,7 +17,8 @@
 
 static void worker_ended(struct sbx_peer *p, int error);
 
-/* EXEC_WAIT and GATE_WAIT have a time of its own, shorter than its deadline. */
+/* EXEC_WAIT, GATE_WAIT and PUBLISH_WAIT have a time of its own, shorter than its
+ * deadline. */
 static void
 on_wait_over(evutil_socket_t fd, short what, void *arg)
 {
@@ -27,6 +28,8 @@ on_wait_over(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (w->ask.type == SBX_MSG_GATE_WAIT)
 		gate_wait_over(w->m, w);
+	else if (w->ask.type == SBX_MSG_PUBLISH_WAIT)
+		publish_wait_over(w->m, w);
 	else
 		run_wait_over(w->m, w);
 }

@@ -110,8 +110,9 @@ check_PROGRAMS += publish-steps
 publish_steps_SOURCES = tests/regress/publish_steps.c
 publish_steps_CPPFLAGS = $(AM_CPPFLAGS)
 publish_steps_LDADD = libsbx.a
-TESTS += tests/regress/test_publish_steps.py
-EXTRA_DIST += tests/regress/test_publish_steps.py
+TESTS += tests/regress/test_publish_steps.py tests/regress/test_publish_hub.py
+EXTRA_DIST += tests/regress/test_publish_steps.py \
+	tests/regress/test_publish_hub.py
 
 # fresh verifications
 TESTS += tests/regress/test_gate_hub.py tests/regress/test_gate_list.py

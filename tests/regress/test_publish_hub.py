@@ -1,0 +1,809 @@
+#!/usr/bin/env python3
+"""Publications at sbxd among fakes, most of which lie or go away: what leaves is
+what judge and publisher agree on, by a grant for that alone, or nothing does; no
+end of anybody leaves one hanging, and each has its record.  One test is one
+function."""
+import os
+import socket
+import sys
+
+sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
+import fakehub  # noqa: E402
+import ipc      # noqa: E402
+import mcp      # noqa: E402
+
+tap = mcp.Tap()
+ok = tap.ok
+BASE, TREE, NEW, MOVED = "a" * 40, "b" * 40, "c" * 40, "d" * 40
+IMAGE = "sha256:" + "e" * 64
+MAKING, FETCHING, JUDGING, BUILDING, GATE, APPROVAL, PUSHING, ENDED = range(8)
+NONE, PUSHED, LANDED, WOULD, REFUSED, UNKNOWN = range(6)
+FETCH, PUSH = 0, 1
+OPEN, GRANT_REFUSED, USED = range(3)
+CONF = ("allowed_repo O/W\nallow_read o/r\ngithub_app 12 34 /nowhere/key.pem\n"
+        "grant_host git.example\nallowed_repo git.example/o/w\n")
+OFF = CONF + "verify_gate off\n"
+
+
+def kind(m):
+    """which script an ENGINE_EXEC runs"""
+    return {4: "fetch", 1: "build", 5: "push"}.get(len(m["argv"]) - 4, "?")
+
+
+class World(fakehub.Hub):
+    """Everybody honest: the branch is not there, and the push goes well."""
+
+    def __init__(self, conf=OFF, **kw):
+        self.lines, self.line = {}, {
+            "fetch": "tip - default main format sha1 like -\n",
+            "build": "tree %s commit %s\n" % (TREE, NEW),
+            "push": "at %s said ok \n" % NEW}
+        self.judged = {"tree": TREE, "commit": NEW, "added": 1}
+        self.uses = True        # the push uses its grant
+        self.got = {}
+        super().__init__("--transport", "unix", conf=conf, **kw)
+        self.wait(self.serving)
+
+    def on_SANDBOX_CREATE(self, p, m):
+        p.send("SANDBOX_READY", m.id, container=m["container"], digest=IMAGE)
+
+    def on_ENGINE_EXEC(self, p, m):
+        self.lines[m["run"]] = self.line[kind(m)]
+        self.got[kind(m)] = ipc.read_fd(m.fds[0])
+        m.close()
+        if kind(m) == "push" and self.uses:
+            self.peers["proxy"].send(
+                "GRANT_STATE", grant=self.grant(PUSH)["grant"], state=USED,
+                uses=0)
+        p.send("ENGINE_EXEC_STARTED", m.id, run=m["run"])
+        p.send("ENGINE_EXITED", run=m["run"], status=0, why=0)
+
+    def on_RUN_READ(self, p, m):
+        text = self.lines.get(m["run"], "").encode()
+        if not text:
+            p.send("RUN_NODATA", m.id, known=1)
+            return
+        fd = ipc.memfd(text)
+        p.send("RUN_DATA", m.id, [fd], length=len(text), total=len(text))
+        os.close(fd)
+
+    def on_ENGINE_FILE(self, p, m):
+        if m["op"] == 0:
+            os.write(m.fds[1], b"of the base")
+        else:
+            self.got["pack"] = ipc.read_fd(m.fds[0])
+        m.close()
+        p.send("ENGINE_FILED", m.id)
+
+    def on_ENGINE_UNPACK(self, p, m):
+        m.close()
+        p.send("ENGINE_UNPACKED", m.id, container=m["container"])
+
+    def on_JUDGE_PUBLISH(self, _p, m):
+        self.got["judge"] = [ipc.read_fd(fd) for fd in m.fds]
+        m.close()
+
+    def on_JUDGE_FILES(self, p, m):
+        m.close()
+        said(p, "JUDGED", **self.judged)
+
+    # --- what there was ---------------------------------------------------------
+
+    def grant(self, op):
+        v = [g for g in self.named("GRANT_OPEN") if g["op"] == op]
+        return v[-1] if v else None
+
+    def publishes(self, phase, run=None):
+        return [r for r in self.records if r["op"] == "publish" and
+                r["phase"] == phase and run in (None, r["run"])]
+
+
+def said(p, name, **values):
+    """by a judge, who may be killed meanwhile"""
+    try:
+        p.send(name, 0, **values)
+    except ipc.Closed:
+        pass
+
+
+def nothing(_p, m):
+    m.close()
+
+
+def client(h, uid=1001):
+    handle, sock, conn = h.connect(uid)
+    h.keep = getattr(h, "keep", []) + [sock, conn]
+    return handle
+
+
+def box_of(h, handle):
+    w = h.begin(handle, "sandbox_initialize")
+    box = h.box(w)["container"]
+    h.result(w)
+    return box
+
+
+def start(h, w, box, names=b"a\0b/c\0", message=b"a message", **values):
+    fds = [ipc.memfd(names), ipc.memfd(message)]
+    m = h.ask(w, "PUBLISH_START", fds, **{
+        "container": box, "dir": "/workspace", "host": "github.com",
+        "repo": "o/w", "branch": "topic", "base": BASE, "flags": 0, **values})
+    for fd in fds:
+        os.close(fd)
+    return m
+
+
+def end(h, w, s, timeout=8):
+    return h.ask(w, "PUBLISH_WAIT", [], timeout, publish=s["publish"],
+                 wait_ms=timeout * 1000)
+
+
+def begun(h, **values):
+    a = client(h)
+    box = box_of(h, a)
+    w = h.begin(a, "publish")
+    return w, box, start(h, w, box, **values)
+
+
+def boxed(h):
+    return h.named("SANDBOX_CREATE")[-1]["container"]
+
+
+def refused(m, code):
+    return m is not None and m.name == "WORK_REFUSED" and m["code"] == code
+
+
+def clean(h, s, what, code):
+    """no sandbox, judge or grant is left, and its end is recorded"""
+    h.settle()
+    made = {m["container"] for m in h.named("SANDBOX_CREATE")[1:]}
+    gone = {m["container"] for m in h.named("SANDBOX_STOP")} | \
+        set(getattr(h, "died", ()))
+    ok(made <= gone, what + ": no sandbox stays", (made, gone))
+    ok(not [p for p in h.all if p.proc == "judge"], what + ": nor a judge")
+    left = {r["fields"]["grant"] for r in h.records if r["op"] == "grant" and
+            r["phase"] == "start"} - {
+        r["fields"]["grant"] for r in h.records if r["op"] == "grant" and
+        r["phase"] == "end"}
+    ok(not left, what + ": nor a grant", left)
+    r = h.publishes("end", s["publish"])
+    ok(len(r) == 1 and r[0]["flags"] == 2 and r[0]["code"] == code,
+       what + ": its end is recorded, once", r)
+
+
+def fails(h, w, s, step, what, outcome=REFUSED, timeout=8):
+    m = end(h, w, s, timeout)
+    good = m and m.name == "PUBLISH_STATE" and m["phase"] == ENDED and \
+        m["outcome"] == outcome and m["step"] == step and m["reason"] and \
+        m["next"]
+    ok(good, what + ": " + step, m)
+    clean(h, s, what, 1)
+    if h.grant(PUSH) and "push" not in h.got:
+        ok(h.grant(PUSH)["grant"] in [
+            x["grant"] for x in h.named("GRANT_REVOKE")] or "proxy" in what,
+           what + ": its grant is taken back")
+    return m
+
+
+# --- it goes --------------------------------------------------------------------
+
+def test_push():
+    with World() as h:
+        w, box, s = begun(h)
+        ok(s.name == "PUBLISH_STATE" and s["container"] == box and
+           s["phase"] == MAKING and s["outcome"] == NONE, "it begins", s)
+        m = end(h, w, s)
+        ok(m["phase"] == ENDED and m["outcome"] == PUSHED and
+           (m["tree"], m["commit"], m["tip"], m["branch"], m["added"]) ==
+           (TREE, NEW, "", "topic", 1) and m["default_branch"] == "main",
+           "and is pushed", m)
+        pub = boxed(h)
+        f, g = h.grant(FETCH), h.grant(PUSH)
+        ok(f["container"] == g["container"] == pub != box, "both grants are "
+           "the publisher's", (f, g))
+        ok((g["ref"], g["old_id"], g["new_id"], g["uses"], g["force"]) ==
+           ("refs/heads/topic", "0" * 40, NEW, 1, 0) and
+           g["repo"] == "o/w" and g["credential"] == 1,
+           "for that ref, from there, to there, once", g)
+        v = h.named("ENGINE_EXEC")
+        url = "https://github.com/o/w.git"
+        ok([m["argv"][4:] for m in v] == [
+            [url, BASE, "topic", "-"], [BASE],
+            [url, NEW, "topic", "-", "0"]], "three scripts, by arguments", v)
+        ok(all(m["container"] == pub and m["argv"][:2] == ["bash", "-c"] and
+               "https_proxy=http://127.0.0.1:3128" in
+               [e.lower() for e in m["env"]] for m in v),
+           "with the publisher's way out", v)
+        ok(h.got["fetch"] == h.got["build"] == h.got["pack"] ==
+           h.got["judge"][0] == b"a\0b/c\0" and
+           h.got["judge"][1:] == [b"of the base", b"a message", b""],
+           "all of the same names", h.got)
+        q = h.named("JUDGE_PUBLISH")[0]
+        ok((q["base"], q["parent2"], q["base_offset"], q["base_length"],
+            q["author"], q["allow"]) == (
+                BASE, "", 0, 11, "sbx <sbx@localhost>", 0) and q["time"] >
+           1700000000, "the judge knows", q)
+        p, u = [m for m in h.named("ENGINE_FILE") if m["op"] == 3][0], \
+            h.named("ENGINE_UNPACK")[-1]
+        ok(p["container"] == box and p["flags"] == 8 and
+           u["container"] == pub and u["dest"] == "/workspace/in",
+           "files go from the one to the other", (p, u))
+        h.settle()
+        r = [(r["op"], r["phase"], r["flags"] & 1) for r in h.records
+             if r["op"] in ("publish", "grant") and r["phase"] != "source"]
+        ok(r == [("publish", "start", 1), ("grant", "start", 1),
+                 ("publish", "verdict", 0), ("publish", "push", 0),
+                 ("grant", "start", 1), ("grant", "use", 0),
+                 ("grant", "end", 0), ("publish", "end", 0),
+                 ("grant", "end", 0)], "records, in order", r)
+        clean(h, s, "a push", 0)
+
+
+def test_ways():
+    for what, conf, line, values, want in (
+            ("dry run", OFF, {}, {"flags": 1}, (WOULD, "")),
+            ("landed", OFF, {"fetch": "tip %s default main format sha1 like "
+                             "%s\n" % (MOVED, TREE)}, {}, (LANDED, "")),
+            ("existing", OFF, {"fetch": "tip %s default - format sha1 like "
+                               "-\n" % BASE}, {}, (PUSHED, "")),
+            ("forced", OFF + "allow_force yes\n", {
+                "fetch": "tip %s default main format sha1 like -\n" % MOVED},
+             {"flags": 2}, (PUSHED, "")),
+            ("default", OFF + "allow_protected_ref yes\n", {},
+             {"branch": "main"}, (PUSHED, "")),
+            ("moved on after it", OFF, {"push": "at %s said ok \n" % MOVED},
+             {}, (PUSHED, ""))):
+        with World(conf) as h:
+            h.line.update(line)
+            w, _, s = begun(h, **values)
+            m = end(h, w, s)
+            ok(m and (m["outcome"], m["step"]) == want, what, m)
+            clean(h, s, what, 0)
+            if want[0] != PUSHED:
+                ok(h.grant(PUSH) is None, what + ": no push is granted")
+            if what == "landed":
+                ok(m["commit"] == MOVED, "as that commit", m)
+            if what == "forced":
+                g = h.grant(PUSH)
+                ok((g["force"], g["old_id"]) == (1, MOVED), "from there", g)
+            if what == "existing":
+                ok(h.grant(PUSH)["old_id"] == BASE, "from the base")
+    with World(OFF + "publish_signoff yes\npublish_author \"A B <a@b.c>\"\n"
+               "publish_image git\n") as h:
+        w, _, s = begun(h, message=b"one\n\ntwo\n")
+        end(h, w, s)
+        ok(h.got["judge"][2] == b"one\n\ntwo\n\nSigned-off-by: A B <a@b.c>\n"
+           and h.named("JUDGE_PUBLISH")[0]["author"] == "A B <a@b.c>",
+           "signed off", h.got["judge"])
+        ok(h.named("SANDBOX_CREATE")[-1]["image"] == "git",
+           "in the operator's image")
+    with World(OFF) as h:       # a host without a source of credentials
+        w, _, s = begun(h, host="git.example")
+        m = end(h, w, s)
+        ok(m and m["outcome"] == PUSHED and h.grant(FETCH) is None and
+           h.grant(PUSH)["credential"] == 0, "without a credential", m)
+
+
+def test_rules():
+    path = "/tmp/sbx-rules-%d" % os.getpid()
+    with open(path, "w") as f:
+        f.write("[[rules]]\n")
+    os.chmod(path, 0o644)
+    try:
+        with World(OFF + "secret_rules %s\nallow_sensitive_paths yes\n" %
+                   path) as h:
+            os.unlink(path)
+            w, _, s = begun(h)
+            end(h, w, s)
+            ok(h.got["judge"][3] == b"[[rules]]\n" and
+               h.named("JUDGE_PUBLISH")[0]["allow"] == 1,
+               "the judge has the operator's rules", h.got["judge"])
+    finally:
+        if os.path.exists(path):
+            os.unlink(path)
+
+
+def test_gate():
+    with World(CONF) as h:
+        w, _, s = begun(h)
+        m = fails(h, w, s, "verify_gate", "without a pass")
+        ok("fresh: true" in m["next"], "what to do", m)
+        ok(h.publishes("verdict")[0]["code"] == 0, "the judge's word is on "
+           "record")
+    for tree, who, good in ((TREE, 1001, True), (MOVED, 1001, False),
+                            (TREE, 1002, False)):
+        with World(CONF) as h:
+            h.on_JUDGE_TREE = lambda p, m, tree=tree: (m.close(), said(
+                p, "JUDGE_TREED", sha1=tree, sha256="f" * 64, files=1,
+                found=1))
+            h.on_JUDGE_REPORT = lambda p, m: (m.close(), said(
+                p, "JUDGE_VERDICT", green=1, verdict="green", total=1))
+            h.on_ENGINE_EXEC = lambda p, m, h=h: World.on_ENGINE_EXEC(
+                h, p, m) if len(m["argv"]) > 3 else (
+                    m.close(), h.lines.update({m["run"]: "pytest\n"}),
+                    p.send("ENGINE_EXEC_STARTED", m.id, run=m["run"]),
+                    p.send("ENGINE_EXITED", run=m["run"]))
+            a, b = client(h), client(h, who)
+            w = h.begin(b, "sandbox_initialize")
+            fd = ipc.memfd(b"a\0")
+            g = h.ask(w, "GATE_START", [fd], container=h.box(w)["container"],
+                      dir="/workspace", timeout_ms=60000)
+            os.close(fd)
+            m = h.ask(w, "GATE_WAIT", [], 8, gate=g["gate"], wait_ms=8000)
+            ok(m["passed"] == 1, "a pass", m)
+            w = h.begin(a, "sandbox_initialize")
+            s = start(h, w, h.box(w)["container"])
+            m = end(h, w, s)
+            ok(m["outcome"] == (PUSHED if good else REFUSED),
+               "a pass of %s, of uid %d" % (tree[:4], who), m)
+
+
+# --- it does not -------------------------------------------------------------------
+
+def test_barred():
+    with World(CONF) as h:
+        a = client(h)
+        box = box_of(h, a)
+        w = h.begin(a, "publish")
+        n = len(h.named("SANDBOX_CREATE"))
+        long = b"".join(b"%d\0" % i for i in range(20001))
+        for step, values in (
+                ("not_allowed", {"repo": "o/other"}),
+                ("not_allowed", {"repo": "o/r"}),
+                ("not_allowed", {"host": "other.example"}),
+                ("malformed", {"repo": "../x"}), ("malformed", {"host": ""}),
+                ("malformed", {"repo": "o/w?x"}),
+                ("not_allowed", {"flags": 2}),
+                ("protected_ref", {"branch": "main"}),
+                ("protected_ref", {"branch": "master"}),
+                ("no_such_base", {"base": ""}),
+                ("malformed", {"base": "a" * 39}),
+                ("malformed", {"base": "0" * 40}),
+                ("malformed", {"base": "A" * 40}),
+                ("malformed", {"parent2": BASE}),
+                ("malformed", {"parent2": "b" * 64}),
+                ("malformed", {"names": b""}), ("malformed", {"names": b"a"}),
+                ("path", {"names": b"\0"}), ("path", {"names": b"/a\0"}),
+                ("path", {"names": b"a/../b\0"}),
+                ("path", {"names": b"./a\0"}), ("path", {"names": b"a/\0"}),
+                ("path", {"names": b"a//b\0"}),
+                ("too_large", {"names": long}),
+                ("malformed", {"message": b""}),
+                ("malformed", {"message": b" \n"}),
+                ("malformed", {"message": b"a\0b"}),
+                ("malformed", {"message": b"\xff"}),
+                ("malformed", {"message": b"\x1b[m"}),
+                ("malformed", {"message": b"x" * 65537})) + tuple(
+                    ("malformed", {"branch": b}) for b in (
+                        "", "a b", "-a", "a..b", "a.lock", "a/.b", "a//b",
+                        "/a", "a/", "a~1", "a^", "a:b", "a?", "a*", "a[",
+                        "a\\b", "a@{b", "HEAD", "@", "refs/heads/a", BASE,
+                        "a.", "x/-y", "a;b", "$(a)", "a'b", "ä", "a\tb")):
+            m = start(h, w, box, **values)
+            ok(refused(m, step) and len(m["reason"]) > 20 and m["next"],
+               "%s %r" % (step, values if values.get("names") is not long
+                          else ""), m)
+        ok(len(h.named("SANDBOX_CREATE")) == n and
+           not h.named("GRANT_OPEN"), "nothing of it was begun")
+        r = h.publishes("refused")
+        ok(len(r) > 20 and r[0]["fields"]["step"] == "not_allowed" and
+           r[0]["fields"]["repo"] == "o/other", "each is recorded", r[:1])
+        b = h.begin(client(h, 1002), "publish")
+        ok(refused(start(h, b, box), "not_found"), "no other's sandbox")
+        h.peers["proxy"].end()
+    with World(OFF) as h:
+        a = client(h)
+        box = box_of(h, a)
+        w = h.begin(a, "publish")
+        # a worker that would change the list under the judge's eyes
+        fds = [os.memfd_create("x"), ipc.memfd(b"m")]
+        os.write(fds[0], b"a\0")
+        m = h.ask(w, "PUBLISH_START", fds, container=box, dir="/workspace",
+                  host="github.com", repo="o/w", branch="t", base=BASE)
+        ok(refused(m, "malformed"), "a list that is not sealed", m)
+        s = start(h, w, box)
+        b = h.begin(client(h, 1002), "publish")
+        ok(refused(h.ask(b, "PUBLISH_WAIT", publish=s["publish"]),
+                   "unknown_run"), "another learns nothing of it")
+        ok(refused(h.ask(w, "PUBLISH_WAIT", publish=s["publish"],
+                         wait_ms=3600001), "bad_argument"),
+           "a wait has a limit")
+
+
+def test_fetch():
+    for step, line in (
+            ("fetch", "no fetch fatal: unable to access\n"),
+            ("no_such_base", "no no_such_base the repository is empty\n"),
+            ("upstream_moved", "tip %s default main format sha1 like -\n" %
+             MOVED),
+            ("protected_ref", "tip - default topic format sha1 like -\n"),
+            ("suite", ""), ("suite", "\n"), ("suite", "tip -\n"),
+            ("suite", "no nonsense\n"),
+            ("suite", "tip - default main format sha256 like -\n"),
+            ("suite", "tip %s default main format sha1 like -\n" % MOVED[1:]),
+            ("suite", "tip - default main format sha1 like - more\n"),
+            ("suite", "tip - default main format sha1 like -"),
+            ("suite", "tip - default %s format sha1 like -\n" % ("x" * 245)),
+            ("suite", "x" * 2000 + "\n"), ("suite", "tip\0 -\n")):
+        with World() as h:
+            h.line["fetch"] = line
+            w, _, s = begun(h)
+            m = fails(h, w, s, step, "fetch says %r" % line[:40])
+            ok(not h.named("JUDGE_PUBLISH"), "and nothing is judged")
+            if step == "fetch":
+                ok("unable to access" in m["reason"], "with git's words", m)
+
+
+def test_judge_says():
+    for step, values in (
+            ("secret", {"step": "secret", "reason": "a secret", "total": 2,
+                        "findings": ["aws x 1 " + "f" * 64]}),
+            ("sensitive", {"step": "sensitive", "reason": "a workflow"}),
+            ("unchanged", {"step": "unchanged", "reason": "nothing"})):
+        with World() as h:
+            h.judged = values
+            w, _, s = begun(h)
+            m = fails(h, w, s, step, "the judge refuses")
+            ok(m["reason"] == values["reason"] and
+               m["total"] == values.get("total", 0) and
+               m["findings"] == values.get("findings", []), "in its words",
+               m)
+            ok("build" not in h.got, "and nothing is built")
+
+
+def test_judge_lies():
+    def twice(h):
+        h.on_RUN_READ = lambda p, m: None if "build" in h.got else \
+            World.on_RUN_READ(h, p, m)
+        h.on_ENGINE_UNPACK = lambda p, m: m.close()
+        h.on_JUDGE_FILES = lambda p, m: (m.close(), [
+            said(p, "JUDGED", **h.judged) for _ in range(2)])
+
+    def treed(h):
+        h.on_JUDGE_FILES = lambda p, m: (m.close(), said(
+            p, "JUDGE_TREED", sha1=TREE, sha256="f" * 64))
+
+    def ids(h):
+        h.judged = {"tree": TREE, "commit": NEW[1:]}
+
+    def word(h):
+        h.judged = {"step": "nonsense", "reason": "x"}
+
+    def dies(h):
+        h.on_JUDGE_FILES = lambda p, m: (m.close(), h.kill("judge"))
+    for how in twice, ids, word, dies:
+        with World() as h:
+            how(h)
+            w, _, s = begun(h)
+            fails(h, w, s, "suite", "a judge: " + how.__name__)
+    with World() as h:      # says nothing that counts, and is ended in the end
+        treed(h)
+        w, _, s = begun(h)
+        h.settle()
+        ok(h.ask(w, "PUBLISH_WAIT", publish=s["publish"])["phase"] == JUDGING,
+           "a tree is no verdict")
+    # the publisher and the judge, one of whom lies
+    for line in ("tree %s commit %s\n" % (MOVED, NEW),
+                 "tree %s commit %s\n" % (TREE, MOVED)):
+        with World() as h:
+            h.line["build"] = line
+            w, _, s = begun(h)
+            fails(h, w, s, "disagree", "another id")
+    for line in ("no disagree more changed\n",):
+        with World() as h:
+            h.line["build"] = line
+            w, _, s = begun(h)
+            fails(h, w, s, "disagree", "more than was declared")
+
+
+def test_files():
+    for step, name, how in (
+            ("mode", "ENGINE_FILE", lambda h, p, m: p.send(
+                "ENGINE_FILED", m.id, error=22, reason="a directory")),
+            ("suite", "ENGINE_UNPACK", lambda h, p, m: p.send(
+                "ENGINE_UNPACKED", m.id, error=28, reason="disk full"))):
+        with World() as h:
+            def on(p, m, h=h, how=how, name=name):
+                if m.name == "ENGINE_FILE" and m["op"] == 0:
+                    return World.on_ENGINE_FILE(h, p, m)
+                m.close()
+                return how(h, p, m)
+            h.on_JUDGE_FILES = nothing
+            setattr(h, "on_" + name, on)
+            w, _, s = begun(h)
+            fails(h, w, s, step, name)
+    with World() as h:      # what the judge refuses is the cause, not a pipe
+        h.judged = {"step": "path", "reason": "a bad path"}
+
+        def on_file(p, m):
+            if m["op"] == 0:
+                World.on_ENGINE_FILE(h, p, m)
+            else:
+                m.close()
+                p.send("ENGINE_FILED", m.id, error=32, reason="Broken pipe")
+        h.on_ENGINE_FILE = on_file
+        w, _, s = begun(h)
+        fails(h, w, s, "path", "a broken pipe")
+    with World() as h:      # the publisher keeps a hand in what is judged
+        import mmap     # pylint: disable=import-outside-toplevel
+
+        def held(p, m):
+            if m["op"] == 0:
+                os.ftruncate(m.fds[1], 4096)
+                h.map = mmap.mmap(m.fds[1], 4096)
+                m.close()
+                p.send("ENGINE_FILED", m.id)
+            else:
+                World.on_ENGINE_FILE(h, p, m)
+        h.on_ENGINE_FILE = held
+        w, _, s = begun(h)
+        fails(h, w, s, "base", "a base that can change")
+
+
+def test_push_says():
+    for outcome, step, line, uses in (
+            (REFUSED, "push", "at - said no declined (hook)\n", True),
+            (REFUSED, "push", "at - said none 403\n", False),
+            (REFUSED, "push", "at ? said no fetch first\n", False),
+            (REFUSED, "upstream_moved", "at %s said no fetch first\n" % MOVED,
+             False),
+            (REFUSED, "disagree", "at %s said ok \n" % NEW, False),
+            (REFUSED, "disagree", "at - said ok \n", False),
+            (UNKNOWN, "unknown", "at - said none broken\n", True),
+            (UNKNOWN, "unknown", "at ? said ok \n", True),
+            (UNKNOWN, "unknown", "at %s said none \n" % MOVED, True),
+            (UNKNOWN, "unknown", "nonsense\n", True),
+            (UNKNOWN, "unknown", "no push\n", True),
+            (UNKNOWN, "unknown", "", False)):
+        with World() as h:
+            h.line["push"], h.uses = line, uses
+            w, _, s = begun(h)
+            m = fails(h, w, s, step, "push says %r (%d)" % (line[:20], uses),
+                      outcome)
+            if "declined" in line:
+                ok("declined (hook)" in m["reason"], "with the remote's "
+                   "words", m)
+    with World() as h:
+        h.line["push"] = "at - said none \x1b[31mred\n"
+        h.uses = False
+        w, _, s = begun(h)
+        ok("\x1b" not in end(h, w, s)["reason"], "nothing is sent to "
+           "terminals")
+
+
+# --- ends ------------------------------------------------------------------------------
+
+PLACES = ("SANDBOX_CREATE", "PROXY_OPEN", "BROKER_GRANT", "GRANT_OPEN",
+          "exec fetch", "RUN_READ", "file 0", "JUDGE_FILES", "exec build",
+          "grant push", "exec push", "read push")
+
+
+def hold(h, place):
+    """it stops there; a function that says whether it came there"""
+    name, _, arg = place.partition(" ")
+    n = len(h.named("SANDBOX_CREATE"))
+    if name == "exec":
+        h.on_ENGINE_EXEC = lambda p, m: (m.close(), p.send(
+            "ENGINE_EXEC_STARTED", m.id, run=m["run"])) \
+            if kind(m) == arg else World.on_ENGINE_EXEC(h, p, m)
+        return lambda: [m for m in h.named("ENGINE_EXEC") if kind(m) == arg]
+    if name == "file":
+        h.on_ENGINE_FILE = lambda p, m: m.close()
+        return lambda: h.named("ENGINE_FILE")
+    if name == "grant":
+        h.on_GRANT_OPEN = lambda p, m: None if m["op"] == PUSH else \
+            fakehub.Hub.on_GRANT_OPEN(h, p, m)
+        return lambda: h.grant(PUSH)
+    if name == "read":
+        h.on_RUN_READ = lambda p, m: None if "push" in h.got else \
+            World.on_RUN_READ(h, p, m)
+        return lambda: len(h.named("RUN_READ")) == 3
+    setattr(h, "on_" + name, nothing)
+    return lambda: len(h.named(name)) > (n if name == "SANDBOX_CREATE" else 0)
+
+
+def placed(h, place):
+    """a publication that stopped there"""
+    a = client(h)
+    box = box_of(h, a)
+    came = hold(h, place)
+    w, w2 = h.begin(a, "publish"), h.begin(a, "publish")
+    s = start(h, w, box)
+    ok(h.wait(came), "it came to " + place)
+    h.settle()
+    return w, w2, s
+
+
+def test_goes():
+    """Somebody goes at each place: it ends, or goes on to its end."""
+    def box(h, _w):
+        h.died = [boxed(h)]
+        h.peers["engine"].send("SANDBOX_ENDED", 0, container=boxed(h), why=0,
+                               reason="no more memory")
+
+    def call(h, w):
+        h.kill_worker(w)
+
+    def lock(h, _w):
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        s.connect(h.dir + "/run/suite-0/ctl.sock")
+        h.ctl = ipc.Chan(s)
+        h.settle()
+        h.ctl.send("CTL_LOCKDOWN", 1, on=1)
+
+    for place in PLACES:
+        pushing = place in ("exec push", "read push")
+        outcome = UNKNOWN if pushing else REFUSED
+        for how, step in ((box, "suite"), (call, "cancelled"),
+                          (lock, "locked")):
+            if how is call and pushing:
+                continue    # what goes out is seen to its end: test_pushing
+            with World() as h:
+                w, w2, s = placed(h, place)
+                how(h, w)
+                if place == "SANDBOX_CREATE" and how in (call, lock):
+                    h.settle()      # a late one is not kept
+                    h.peers["engine"].send("SANDBOX_READY", 0,
+                                           container=boxed(h))
+                what = "%s goes at %s" % (how.__name__, place)
+                m = end(h, w2, s)
+                ok(m and m["phase"] == ENDED and m["outcome"] == outcome and
+                   m["step"] == ("unknown" if pushing else step), what, m)
+                if how is not lock:
+                    clean(h, s, what, 1)
+                if not pushing:
+                    ok("push" not in h.got, what + ": nothing was pushed")
+
+
+def test_broker_goes():
+    for name in ("broker", "proxy"):
+        for place in ("BROKER_GRANT", "GRANT_OPEN", "exec fetch",
+                      "JUDGE_FILES", "exec build", "grant push"):
+            if (name, place) == ("proxy", "BROKER_GRANT"):
+                continue
+            with World() as h:
+                _, w2, s = placed(h, place)
+                h.kill(name)
+                fails(h, w2, s, "suite", "%s goes at %s" % (name, place))
+    with World() as h:      # its script finds that out by itself
+        _, w2, s = placed(h, "exec push")
+        h.kill("proxy")
+        h.settle()
+        run = [m for m in h.named("ENGINE_EXEC") if kind(m) == "push"][0]
+        h.lines[run["run"]] = "at ? said none cannot connect\n"
+        h.peers["engine"].send("ENGINE_EXITED", run=run["run"])
+        m = end(h, w2, s)
+        ok(m["outcome"] == REFUSED and m["step"] == "push", "a grant that "
+           "was never used let nothing out", m)
+
+
+def test_pushing():
+    with World() as h:
+        w, w2, s = placed(h, "exec push")
+        h.kill_worker(w)
+        h.settle()
+        ok(h.ask(w2, "PUBLISH_WAIT", publish=s["publish"])["phase"] ==
+           PUSHING, "a push that began is not given up")
+        run = [m for m in h.named("ENGINE_EXEC") if kind(m) == "push"][0]
+        h.lines[run["run"]] = h.line["push"]
+        h.peers["proxy"].send("GRANT_STATE", grant=h.grant(PUSH)["grant"],
+                              state=USED, uses=0)
+        h.settle()
+        h.peers["engine"].send("ENGINE_EXITED", run=run["run"])
+        m = end(h, w2, s)
+        ok(m["outcome"] == PUSHED, "its end is known", m)
+        clean(h, s, "a push without its call", 0)
+    with World() as h:      # killed: nobody knows how far it got
+        _, w2, s = placed(h, "exec push")
+        run = [m for m in h.named("ENGINE_EXEC") if kind(m) == "push"][0]
+        h.peers["engine"].send("ENGINE_EXITED", run=run["run"], status=9,
+                               why=2)
+        fails(h, w2, s, "unknown", "a push that is killed", UNKNOWN)
+    with World() as h:      # it could not be started
+        h.on_ENGINE_EXEC = lambda p, m: (m.close(), p.send(
+            "ENGINE_EXEC_STARTED", m.id, run=m["run"], error=12,
+            reason="no memory")) if kind(m) == "push" else \
+            World.on_ENGINE_EXEC(h, p, m)
+        w, _, s = begun(h)
+        fails(h, w, s, "suite", "a push that does not start")
+
+
+def test_journal():
+    with World() as h:
+        a = client(h)
+        box = box_of(h, a)
+        h.on_JOURNAL_APPEND = lambda p, m: p.send(
+            "JOURNAL_DONE", m.id, seq=0, reason="disk full") \
+            if m["flags"] & 1 else None
+        w = h.begin(a, "publish")
+        n = len(h.named("SANDBOX_CREATE"))
+        for _ in range(20):     # more than there are places
+            m = start(h, w, box)
+        ok(refused(m, "journal_unavailable") and "disk full" in m["reason"] and
+           len(h.named("SANDBOX_CREATE")) == n,
+           "what cannot be recorded is not begun", m)
+        del h.on_JOURNAL_APPEND
+        s = start(h, w, box)
+        ok(end(h, w, s)["outcome"] == PUSHED, "later it is")
+    with World() as h:      # full when the push is to be granted
+        h.on_JOURNAL_APPEND = lambda p, m: p.send(
+            "JOURNAL_DONE", m.id, seq=0, reason="disk full") \
+            if m["flags"] & 1 and "build" in h.got else \
+            fakehub.Hub.on_JOURNAL_APPEND(h, p, m)
+        w, _, s = begun(h)
+        fails(h, w, s, "suite", "no push without its record")
+        ok("push" not in h.got, "nothing was pushed")
+    for place in ("GRANT_OPEN", "exec build"):
+        with World() as h:
+            _, w2, s = placed(h, place)
+            h.kill("journald")
+            h.settle()
+            if place == "GRANT_OPEN":
+                del h.on_GRANT_OPEN
+                g = h.grant(FETCH)
+                h.peers["proxy"].send("GRANT_STATE", grant=g["grant"],
+                                      state=OPEN, uses=g["uses"])
+            else:
+                run = h.named("ENGINE_EXEC")[-1]["run"]
+                h.lines[run] = h.line["build"]
+                h.peers["engine"].send("ENGINE_EXITED", run=run)
+            m = end(h, w2, s)
+            ok(m and m["phase"] == ENDED, "without a journal it comes to an "
+               "end at " + place, m)
+            ok(m["outcome"] != PUSHED or [
+                r for r in h.records if r["op"] == "grant" and
+                r["phase"] == "start" and r["fields"]["what"] == "push"],
+               "no push without its record", m)
+
+
+def test_places():
+    with World() as h:
+        hold(h, "exec fetch")
+        a, b, c = client(h), client(h, 1002), client(h, 1003)
+        w = {x: h.begin(x, "sandbox_initialize") for x in (a, b, c)}
+        box = {x: h.box(w[x])["container"] for x in w}
+        v = [start(h, w[x], box[x]) for x in (a, a, b, b)]
+        ok({m.name for m in v} == {"PUBLISH_STATE"},
+           "two of one client, four of all", v)
+        ok(refused(start(h, w[a], box[a]), "busy") and
+           refused(start(h, w[c], box[c]), "busy"), "and no more")
+        h.wait(lambda: len(h.named("ENGINE_EXEC")) == 4)
+        for m in h.named("ENGINE_EXEC"):
+            h.lines[m["run"]] = "no fetch x\n"
+            h.peers["engine"].send("ENGINE_EXITED", run=m["run"])
+        for i, x in enumerate((a, a, b, b)):
+            ok(end(h, w[x], v[i])["step"] == "fetch", "then they end")
+        h.on_ENGINE_EXEC = lambda p, m: World.on_ENGINE_EXEC(h, p, m)
+        for _ in range(20):     # b's many push out b's own, not a's
+            end(h, w[b], start(h, w[b], box[b]))
+        ok(h.ask(w[a], "PUBLISH_WAIT", publish=v[0]["publish"]).name ==
+           "PUBLISH_STATE", "what one learns is not lost by others")
+
+
+def test_shutdown():
+    for place in ("SANDBOX_CREATE", "exec fetch", "JUDGE_FILES", "exec push"):
+        with World() as h:
+            _, _, s = placed(h, place)
+            h.term()
+            ok(h.ended(5) == 0, "the suite ends at " + place, h.said())
+            r = h.publishes("end", s["publish"])
+            ok(len(r) == 1 and r[0]["fields"]["outcome"] == (
+                "unknown" if place == "exec push" else "refused"),
+               "and that of a publication is recorded", r)
+            ok(place != "exec push" or h.publishes("push", s["publish"]),
+               "with what it was to push")
+    for place in "exec build", "exec push":     # with it all sandboxes end
+        with World() as h:
+            _, _, s = placed(h, place)
+            h.kill("engine")
+            ok(h.ended(5) is not None, "without an engine the suite ends")
+            r = h.publishes("end", s["publish"])
+            ok(len(r) == 1 and r[0]["fields"]["outcome"] == (
+                "unknown" if place == "exec push" else "refused"),
+               "and its publications, on record", r)
+
+
+if os.getuid() != 0:
+    print("1..0 # SKIP only root can play clients of several uids")
+    sys.exit(0)
+mcp.main(tap, globals(), sys.argv[1:])
