@@ -8,6 +8,7 @@
 
 struct hasher {
 	EVP_MD_CTX *ctx[ID_MAX];
+	bool skip[ID_MAX];
 };
 
 static void
@@ -36,6 +37,13 @@ hasher_free(struct hasher *h)
 }
 
 void
+hasher_only(struct hasher *h, int format)
+{
+	for (int i = 0; i < ID_MAX; i++)
+		h->skip[i] = i != format;
+}
+
+void
 hasher_begin(struct hasher *h, const char *type, uint64_t size)
 {
 	char head[40];
@@ -51,12 +59,17 @@ void
 hasher_add(struct hasher *h, const void *p, size_t n)
 {
 	for (int i = 0; i < ID_MAX; i++)
-		must(EVP_DigestUpdate(h->ctx[i], p, n));
+		if (!h->skip[i])
+			must(EVP_DigestUpdate(h->ctx[i], p, n));
 }
 
 void
 hasher_end(struct hasher *h, struct id *ret_id)
 {
-	must(EVP_DigestFinal_ex(h->ctx[ID_SHA1], ret_id->sha1, NULL));
-	must(EVP_DigestFinal_ex(h->ctx[ID_SHA256], ret_id->sha256, NULL));
+	uint8_t *const to[ID_MAX] = { ret_id->sha1, ret_id->sha256 };
+
+	memset(ret_id, 0, sizeof(*ret_id));
+	for (int i = 0; i < ID_MAX; i++)
+		if (!h->skip[i])
+			must(EVP_DigestFinal_ex(h->ctx[i], to[i], NULL));
 }

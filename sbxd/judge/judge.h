@@ -23,6 +23,8 @@ struct id {
 struct hasher;
 struct hasher *hasher_new(void);		/* fatal without memory */
 void hasher_free(struct hasher *h);
+/* In that format alone from now on; ids of the other are zeros. */
+void hasher_only(struct hasher *h, int format);
 /* type: "blob", "tree"; size: of all that hasher_add() will get. */
 void hasher_begin(struct hasher *h, const char *type, uint64_t size);
 void hasher_add(struct hasher *h, const void *p, size_t n);

@@ -1,10 +1,19 @@
 pkglibexec_PROGRAMS += sbxd-judge
-sbxd_judge_SOURCES = sbxd/judge/main.c sbxd/judge/judge.h sbxd/judge/hash.c \
-	sbxd/judge/stream.c sbxd/judge/tree.c sbxd/judge/report.c
+# what reads a publication's base and names; also for tests and fuzzing
+JUDGE_PUBLISH = sbxd/judge/attr.c sbxd/judge/base.c sbxd/judge/convert.c \
+	sbxd/judge/fold.c sbxd/judge/fold.def sbxd/judge/hash.c \
+	sbxd/judge/match.c sbxd/judge/match.h sbxd/judge/oid.c \
+	sbxd/judge/paths.c sbxd/judge/judge.h sbxd/judge/publish.h \
+	sbxd/judge/scan.h
+sbxd_judge_SOURCES = $(JUDGE_PUBLISH) sbxd/judge/main.c sbxd/judge/commit.c \
+	sbxd/judge/cross.c sbxd/judge/publish.c \
+	sbxd/judge/report.c sbxd/judge/stream.c sbxd/judge/stream.h \
+	sbxd/judge/tree.c
 sbxd_judge_CPPFLAGS = $(AM_CPPFLAGS) $(CRYPTO_CFLAGS) $(JSON_CFLAGS)
 sbxd_judge_LDADD = libsbxscan.a libsbxreport.a $(SBX_PRIVS_LIBS) $(CRYPTO_LIBS) \
 	$(JSON_LIBS) $(PCRE2_LIBS) -lm
 dist_man_MANS += sbxd/judge/sbxd-judge.8
+EXTRA_DIST += contrib/mkfold.py
 
 # the scanner for secrets: no I/O
 noinst_LIBRARIES += libsbxscan.a

@@ -1,18 +1,22 @@
 /*
- * sbxd-judge: says which tree crossed, and what its tests ended with.
+ * sbxd-judge: says which tree crossed, and what its tests ended with; or which
+ * commit a publication makes, and whether it may.
  *
- * The monitor starts one for each verification.  It sees bytes of one sandbox
- * and reports of another, both hostile; what it says is what the monitor
- * grants by.  It opens nothing, has no network and keeps nothing.  Were it in
- * the hands of the stream of files (stream.c, tree.c: nothing else of a sandbox
- * is read before the tree is named, once), it could name another tree, to its
- * own principal alone; in those of a report, lie about that tree alone.
+ * The monitor starts one for each verification and each publication.  It sees
+ * bytes of one sandbox and reports of another, both hostile; what it says is what
+ * the monitor grants by.  It opens nothing, has no network and keeps nothing.
+ * Were it in the hands of the stream of files (stream.c, tree.c: nothing else of a
+ * sandbox is read before the tree is named, once), it could name another tree, to
+ * its own principal alone; in those of a report, lie about that tree alone.  Of a
+ * publication, it could name another commit: the publisher, in which nothing of
+ * that sandbox ran, must come to the same one.
  */
 #include "common/base/log.h"
 #include "common/privs/privs.h"
 #include "common/proto/accepts.h"
 #include "config.h"
 #include "sbxd/judge/judge.h"
+#include "sbxd/judge/publish.h"
 
 #include <openssl/crypto.h>
 #include <stdio.h>
@@ -24,7 +28,8 @@
 #define SEND_TIMEOUT_MS 10000
 #define IDLE_MS (7200 * 1000)	/* tests of one runner may take half of it */
 
-static const uint16_t types[] = { SBX_MSG_JUDGE_TREE, SBX_MSG_JUDGE_REPORT, 0 };
+static const uint16_t types[] = { SBX_MSG_JUDGE_TREE, SBX_MSG_JUDGE_REPORT,
+	SBX_MSG_JUDGE_PUBLISH, SBX_MSG_JUDGE_FILES, 0 };
 static const struct sbx_accepts list = { SBX_PROC_JUDGE, SBX_PROC_MONITOR,
 	types };
 
@@ -77,6 +82,49 @@ on_report(struct sbx_chan *chan, struct sbx_in *in)
 	    SEND_TIMEOUT_MS));
 }
 
+/* The base stays open for what is read of it while the files cross. */
+static int
+on_publish(struct pub *p, struct sbx_in *in)
+{
+	pub_begin(p, &in->m.judge_publish, in->fds);
+	pub_scout(p);
+	p->objects.fd = sbx_steal_fd(&in->fds[1]);
+	return (0);
+}
+
+static int
+on_files(struct sbx_chan *chan, struct sbx_in *in, struct pub *p)
+{
+	char tree[65] = "", commit[65] = "";
+	struct sbx_judged m = { .tree = tree, .commit = commit };
+	int fd = sbx_steal_fd(&in->fds[0]), out = sbx_steal_fd(&in->fds[1]);
+	int r;
+
+	pub_cross(p, fd, out);
+	pub_build(p);
+	pub_commit(p, out);
+	sbx_close(&fd);
+	sbx_close(&out);
+	if (p->step[0] == '\0') {
+		oid_hex(p->format, &p->tree, tree);
+		oid_hex(p->format, &p->commit, commit);
+	}
+	m.step = p->step;
+	m.reason = p->reason;
+	m.added = p->added;
+	m.modified = p->modified;
+	m.deleted = p->deleted;
+	m.unchanged = p->unchanged;
+	m.bytes = p->bytes;
+	m.total = p->total;
+	m.findings = (struct sbx_strs){ p->findings.data, 4 * p->nfindings,
+		(uint32_t)p->findings.len };
+	r = sbx_chan_send(chan, SBX_MSG_JUDGED, 0, &m, NULL, SEND_TIMEOUT_MS);
+	sbx_close(&p->objects.fd);
+	pub_clear(p);
+	return (r);
+}
+
 static void
 enter(struct sbx_chan *chan, bool trap)
 {
@@ -92,11 +140,44 @@ enter(struct sbx_chan *chan, bool trap)
 		_exit(3);
 }
 
+/* A tree, then reports; or a publication, then its files, and no more. */
+static bool
+in_order(uint16_t type, uint16_t last)
+{
+	switch (type) {
+	case SBX_MSG_JUDGE_REPORT:
+		return (last == SBX_MSG_JUDGE_TREE ||
+		    last == SBX_MSG_JUDGE_REPORT);
+	case SBX_MSG_JUDGE_FILES:
+		return (last == SBX_MSG_JUDGE_PUBLISH);
+	default:
+		return (last == 0);
+	}
+}
+
+static int
+on_message(struct sbx_chan *chan, struct sbx_in *in)
+{
+	static struct pub p;
+
+	switch (in->hdr.type) {
+	case SBX_MSG_JUDGE_TREE:
+		return (on_tree(chan, in));
+	case SBX_MSG_JUDGE_REPORT:
+		return (on_report(chan, in));
+	case SBX_MSG_JUDGE_PUBLISH:
+		return (on_publish(&p, in));
+	default:
+		return (on_files(chan, in, &p));
+	}
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct sbx_accepts *const lists[] = { &list, NULL };
-	bool debug = argc > 1 && strncmp(argv[1], "-d", 2) == 0, seen = false;
+	bool debug = argc > 1 && strncmp(argv[1], "-d", 2) == 0;
+	uint16_t last = 0;
 	struct sbx_chan chan;
 	int timeout = START_TIMEOUT_MS, r = 0;
 
@@ -114,11 +195,10 @@ main(int argc, char **argv)
 	for (; r == 0 && sbx_chan_recv(&chan, timeout) == 0; timeout =
 	    IDLE_MS) {
 		if (!sbx_accepts(&list, chan.in->hdr.type) ||
-		    (chan.in->hdr.type == SBX_MSG_JUDGE_TREE) == seen)
-			return (3);	/* one tree, first */
-		seen = true;
-		r = chan.in->hdr.type == SBX_MSG_JUDGE_TREE ?
-		    on_tree(&chan, chan.in) : on_report(&chan, chan.in);
+		    !in_order(chan.in->hdr.type, last))
+			return (3);
+		last = chan.in->hdr.type;
+		r = on_message(&chan, chan.in);
 	}
 	return (r == 0 ? 0 : 3);
 }

@@ -4,6 +4,7 @@
  */
 #include "common/proto/copystream.h"
 #include "sbxd/judge/judge.h"
+#include "sbxd/judge/stream.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -26,47 +27,97 @@ be(const uint8_t *p, size_t n)
 	return (v);
 }
 
-/* Exactly n bytes, or the stream is cut or stalls. */
 static int
-take(struct pass *s, void *p, size_t n)
+fail(int error, const char *why, int *ret_error, const char **ret_why)
+{
+	*ret_error = error;
+	*ret_why = why;
+	return (-1);
+}
+
+int
+stream_take(int in, void *p, size_t n, int *ret_error, const char **ret_why)
 {
 	while (n > 0) {
-		struct pollfd pfd = { .fd = s->in, .events = POLLIN };
+		struct pollfd pfd = { .fd = in, .events = POLLIN };
 		ssize_t got;
 
 		if (poll(&pfd, 1, JUDGE_STALL_MS) == 0)
-			return (tree_fail(s->t, ETIMEDOUT, "the files "
-			    "stopped coming"));
-		got = read(s->in, p, n);
+			return (fail(ETIMEDOUT, "the files stopped coming",
+			    ret_error, ret_why));
+		got = read(in, p, n);
 		if (got == -1 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (got <= 0)
-			return (tree_fail(s->t, EPIPE, "the files were cut "
-			    "off"));
+			return (fail(EPIPE, "the files were cut off",
+			    ret_error, ret_why));
 		p = (char *)p + got;
 		n -= (size_t)got;
 	}
 	return (0);
 }
 
-static int
-give(struct pass *s, const void *p, size_t n)
+int
+stream_record(int in, struct record *r, int *ret_error, const char **ret_why)
 {
-	return (sbx_write_all(s->out, p, n) == 0 ? 0 : tree_fail(s->t, EPIPE,
-	    "the files were not taken"));
+	static const char bad[] = "the stream is malformed";
+	uint8_t h[SBX_COPY_HDR_BYTES];
+	size_t n;
+
+	if (stream_take(in, h, sizeof(h), ret_error, ret_why) != 0)
+		return (-1);
+	r->type = h[0];
+	r->mode = (be(h + 1, 2) & 0100) != 0 ? 0755 : 0644;
+	n = (size_t)be(h + 3, 2);
+	r->size = be(h + 5, 8);
+	if (r->type == SBX_COPY_T_END && n == 0 && r->size == 0)
+		return (1);
+	if ((r->type != SBX_COPY_T_FILE && r->type != SBX_COPY_T_LINK) ||
+	    n > SBX_COPY_MAX_PATH ||
+	    (r->type == SBX_COPY_T_LINK && r->size > SBX_COPY_MAX_PATH))
+		return (fail(EPROTO, bad, ret_error, ret_why));
+	if (stream_take(in, r->path, n, ret_error, ret_why) != 0)
+		return (-1);
+	r->path[n] = '\0';
+	return (strlen(r->path) == n ? 0 : fail(EPROTO, bad, ret_error,
+	    ret_why));
+}
+
+int
+stream_head(int out, unsigned type, unsigned mode, const char *path,
+    uint64_t size)
+{
+	size_t n = strlen(path);
+	uint8_t h[SBX_COPY_HDR_BYTES] = { (uint8_t)type, (uint8_t)(mode >> 8),
+		(uint8_t)mode, (uint8_t)(n >> 8), (uint8_t)n };
+
+	for (int i = 0; i < 8; i++)
+		h[5 + i] = (uint8_t)(size >> (56 - 8 * i));
+	return (sbx_write_all(out, h, sizeof(h)) == 0 &&
+	    sbx_write_all(out, path, n) == 0 ? 0 : -1);
+}
+
+static int
+not_taken(struct tree *t)
+{
+	return (tree_fail(t, EPIPE, "the files were not taken"));
 }
 
 static int
 pass_data(struct pass *s, uint64_t size, struct id *ret_id)
 {
 	static char buf[128 << 10];
+	const char *why;
+	int error;
 
 	hasher_begin(s->h, "blob", size);
 	while (size > 0) {
 		size_t n = size < sizeof(buf) ? (size_t)size : sizeof(buf);
 
-		if (take(s, buf, n) != 0 || give(s, buf, n) != 0)
-			return (-1);
+		if (stream_take(s->in, buf, n, &error, &why) != 0)
+			return (tree_fail(s->t, error, "%s", why));
+		if (sbx_write_all(s->out, buf, n) != 0)
+			return (not_taken(s->t));
 		hasher_add(s->h, buf, n);
 		size -= n;
 	}
@@ -78,43 +129,25 @@ pass_data(struct pass *s, uint64_t size, struct id *ret_id)
 static int
 pass_record(struct pass *s)
 {
-	uint8_t h[SBX_COPY_HDR_BYTES];
-	char path[SBX_COPY_MAX_PATH + 1];
-	unsigned type, mode;
+	struct record rec;
 	struct entry *e;
-	uint64_t size;
-	size_t n;
+	const char *why;
+	int error, r;
 
-	if (take(s, h, sizeof(h)) != 0)
-		return (-1);
-	type = h[0];
-	mode = (unsigned)be(h + 1, 2);
-	n = (size_t)be(h + 3, 2);
-	size = be(h + 5, 8);
-	if (type == SBX_COPY_T_END && n == 0 && size == 0)
-		return (1);
-	if ((type != SBX_COPY_T_FILE && type != SBX_COPY_T_LINK) ||
-	    n > SBX_COPY_MAX_PATH ||
-	    (type == SBX_COPY_T_LINK && size > SBX_COPY_MAX_PATH))
-		return (tree_fail(s->t, EPROTO, "the stream is malformed"));
-	if (take(s, path, n) != 0)
-		return (-1);
-	path[n] = '\0';
-	if (strlen(path) != n)
-		return (tree_fail(s->t, EPROTO, "the stream is malformed"));
-	if (size > SBX_COPY_MAX_BYTES - s->t->bytes)
+	r = stream_record(s->in, &rec, &error, &why);
+	if (r != 0)
+		return (r > 0 ? r : tree_fail(s->t, error, "%s", why));
+	if (rec.size > SBX_COPY_MAX_BYTES - s->t->bytes)
 		return (tree_fail(s->t, EFBIG, "more bytes than a tree may "
 		    "have"));
-	s->t->bytes += size;
-	/* git knows two modes; who unpacks shall see the same two */
-	mode = (mode & 0100) != 0 ? 0755 : 0644;
-	h[1] = (uint8_t)(mode >> 8);
-	h[2] = (uint8_t)mode;
-	e = tree_add(s->t, path, type == SBX_COPY_T_LINK ? 0120000 :
-	    0100000 | mode);
-	if (e == NULL || give(s, h, sizeof(h)) != 0 || give(s, path, n) != 0)
+	s->t->bytes += rec.size;
+	e = tree_add(s->t, rec.path, rec.type == SBX_COPY_T_LINK ? 0120000 :
+	    0100000 | rec.mode);
+	if (e == NULL)
 		return (-1);
-	return (pass_data(s, size, &e->id));
+	if (stream_head(s->out, rec.type, rec.mode, rec.path, rec.size) != 0)
+		return (not_taken(s->t));
+	return (pass_data(s, rec.size, &e->id));
 }
 
 int
@@ -132,7 +165,6 @@ stream_pass(struct tree *t, int in, int out)
 int
 stream_end(struct tree *t, int out)
 {
-	static const uint8_t end[SBX_COPY_HDR_BYTES] = { SBX_COPY_T_END };
-
-	return (give(&(struct pass){ .t = t, .out = out }, end, sizeof(end)));
+	return (stream_head(out, SBX_COPY_T_END, 0, "", 0) == 0 ? 0 :
+	    not_taken(t));
 }

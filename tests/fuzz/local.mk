@@ -4,7 +4,7 @@
 # corpus in corpus/NAME.
 SBX_FUZZERS = fuzz_wire fuzz_conf fuzz_jsonrpc fuzz_json fuzz_journal \
 	fuzz_gitconfig fuzz_view fuzz_image fuzz_import fuzz_http \
-	fuzz_front fuzz_egress fuzz_answer fuzz_report fuzz_courier
+	fuzz_front fuzz_egress fuzz_answer fuzz_report fuzz_courier fuzz_judge_publish
 
 if FUZZERS
 AM_CFLAGS += -fsanitize=fuzzer-no-link
@@ -100,6 +100,12 @@ fuzz_courier_SOURCES = tests/fuzz/fuzz_courier.c $(FUZZ_MAIN)
 fuzz_courier_CPPFLAGS = $(AM_CPPFLAGS)
 fuzz_courier_LDFLAGS = $(FUZZ_LINK)
 fuzz_courier_LDADD = libsbxcourier.a libsbx.a $(JSON_LIBS)
+
+fuzz_judge_publish_SOURCES = tests/fuzz/fuzz_judge_publish.c $(FUZZ_MAIN) \
+	$(JUDGE_PUBLISH)
+fuzz_judge_publish_CPPFLAGS = $(AM_CPPFLAGS) $(CRYPTO_CFLAGS)
+fuzz_judge_publish_LDFLAGS = $(FUZZ_LINK)
+fuzz_judge_publish_LDADD = libsbx.a $(CRYPTO_LIBS)
 
 .PHONY: fuzzers
 fuzzers: $(SBX_FUZZERS)

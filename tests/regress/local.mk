@@ -114,6 +114,10 @@ TESTS += tests/regress/test_publish_steps.py tests/regress/test_publish_hub.py
 EXTRA_DIST += tests/regress/test_publish_steps.py \
 	tests/regress/test_publish_hub.py
 
+# publications, judged alone
+TESTS += tests/regress/test_judge_publish.py
+EXTRA_DIST += tests/regress/test_judge_publish.py tests/lib/pubjudge.py
+
 # fresh verifications
 TESTS += tests/regress/test_gate_hub.py tests/regress/test_gate_list.py
 EXTRA_DIST += tests/regress/test_gate_hub.py tests/regress/test_gate_list.py

@@ -170,3 +170,10 @@ TESTS += test_scan
 test_scan_SOURCES = tests/unit/test_scan.c tests/tap.h
 test_scan_CPPFLAGS = $(AM_CPPFLAGS) $(PCRE2_CFLAGS)
 test_scan_LDADD = libsbxscan.a libsbx.a $(PCRE2_LIBS) -lm
+
+# the parts of a publication's judgement
+check_PROGRAMS += test_publish
+TESTS += test_publish
+test_publish_SOURCES = tests/unit/test_publish.c tests/tap.h $(JUDGE_PUBLISH)
+test_publish_CPPFLAGS = $(AM_CPPFLAGS) $(CRYPTO_CFLAGS)
+test_publish_LDADD = libsbx.a $(CRYPTO_LIBS)

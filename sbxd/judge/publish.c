@@ -1,0 +1,571 @@
+/*
+ * The tree that a publication makes: the base's, with the declared paths as they
+ * came, and nothing else.  It is walked twice from the base's commit down: for
+ * what the base has of each path, before files come, and to build.
+ */
+#include "sbxd/judge/publish.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int
+pub_fail(struct pub *p, const char *step, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (p->step[0] != '\0')
+		return (-1);	/* the first one is the cause */
+	(void)sbx_strlcpy(p->step, step, sizeof(p->step));
+	va_start(ap, fmt);
+	(void)vsnprintf(p->reason, sizeof(p->reason), fmt, ap);
+	va_end(ap);
+	return (-1);
+}
+
+static int
+fail_path(struct pub *p, const char *step, const char *path, size_t n,
+    const char *why)
+{
+	char text[128];
+
+	return (pub_fail(p, step, "%s: %s", sbx_vis(text, sizeof(text), path,
+	    n), why));
+}
+
+/* --- what is asked --------------------------------------------------------------- */
+
+static int
+by_path(const void *a, const void *b)
+{
+	return (strcmp(((const struct decl *)a)->path,
+	    ((const struct decl *)b)->path));
+}
+
+struct decl *
+pub_find(struct pub *p, const char *path)
+{
+	union { const char *path; char *key; } u = { .path = path };
+	const struct decl key = { .path = u.key };
+
+	return (bsearch(&key, p->v, p->n, sizeof(key), by_path));
+}
+
+static int
+take_names(struct pub *p, size_t len)
+{
+	const char *end = p->names + len, *why;
+
+	if (len == 0 || end[-1] != '\0')
+		return (pub_fail(p, "malformed", "no path is declared"));
+	for (char *s = p->names; s < end; s += strlen(s) + 1) {
+		if (p->n == PUBLISH_MAX_PATHS)
+			return (pub_fail(p, "too_large", "more than %u paths "
+			    "are declared", PUBLISH_MAX_PATHS));
+		if ((why = path_refused(s)) != NULL)
+			return (fail_path(p, "path", s, strlen(s), why));
+		p->n++;
+	}
+	p->v = sbx_xcalloc(p->n, sizeof(*p->v));
+	for (size_t i = 0, at = 0; i < p->n; i++, at += strlen(p->names + at) +
+	    1)
+		p->v[i].path = p->names + at;
+	qsort(p->v, p->n, sizeof(*p->v), by_path);
+	for (size_t i = 1; i < p->n; i++)
+		if (by_path(&p->v[i - 1], &p->v[i]) == 0)
+			return (fail_path(p, "path", p->v[i].path,
+			    strlen(p->v[i].path), "it is declared twice"));
+	return (0);
+}
+
+static int
+take_waived(struct pub *p, const struct sbx_strs *waived)
+{
+	for (const char *s = sbx_strs_next(waived, NULL); s != NULL;
+	    s = sbx_strs_next(waived, s)) {
+		if (!sbx_is_hex(s, 64) || p->nwaived == PUBLISH_WAIVED)
+			return (pub_fail(p, "malformed", "a fingerprint of "
+			    "another form"));
+		memcpy(p->waived[p->nwaived++], s, 65);
+	}
+	return (0);
+}
+
+static int
+take_rules(struct pub *p, int fd)
+{
+	SBX_CLEANUP(free) char *rules = NULL;
+	char why[SCAN_REASON] = "";
+	size_t n;
+
+	if (sbx_memfd_read(fd, SCAN_MAX_RULES_BYTES, &rules, &n) != 0)
+		return (pub_fail(p, "malformed", "the rules for secrets cannot "
+		    "be read"));
+	p->scan = scan_new(rules, n, why);
+	return (p->scan != NULL ? 0 : pub_fail(p, "malformed", "the rules for "
+	    "secrets: %.200s", why));
+}
+
+/* The root's tree from the commit, whose first line it is. */
+static int
+take_commit(struct pub *p)
+{
+	SBX_CLEANUP(free) char *text = NULL;
+	const struct object *o = base_find(&p->objects, &p->base_commit,
+	    OBJECT_COMMIT);
+	size_t n = 2 * oid_bytes(p->format);
+
+	if (o == NULL || base_load(&p->objects, o, &text) != 0)
+		return (pub_fail(p, "base", "the base's commit is not there"));
+	if (o->size < 5 + n + 1 || memcmp(text, "tree ", 5) != 0 ||
+	    text[5 + n] != '\n' || oid_parse(text + 5, n, &p->base_tree) !=
+	    p->format)
+		return (pub_fail(p, "base", "the base's commit names no "
+		    "tree"));
+	return (0);
+}
+
+void
+pub_begin(struct pub *p, const struct sbx_judge_publish *q, const int fds[4])
+{
+	size_t n = 0;
+
+	sbx_buf_init(&p->findings, 14336);
+	p->h = hasher_new();
+	p->attrs = attr_new();
+	p->format = oid_parse(q->base, strlen(q->base), &p->base_commit);
+	p->time = q->time;
+	p->allow = q->allow;
+	(void)sbx_strlcpy(p->base, q->base, sizeof(p->base));
+	(void)sbx_strlcpy(p->parent2, q->parent2, sizeof(p->parent2));
+	(void)sbx_strlcpy(p->author, q->author, sizeof(p->author));
+	if (p->format < 0) {
+		(void)pub_fail(p, "malformed", "the base is no commit's id");
+		return;
+	}
+	hasher_only(p->h, p->format);
+	if (sbx_memfd_read(fds[0], PUBLISH_NAMES_BYTES, &p->names, &n) != 0)
+		(void)pub_fail(p, "too_large", "the declared paths cannot be "
+		    "read");
+	if (p->step[0] != '\0' || take_names(p, n) != 0)
+		return;
+	if (sbx_memfd_read(fds[2], PUBLISH_MESSAGE_BYTES, &p->message,
+	    &p->message_len) != 0)
+		(void)pub_fail(p, "malformed", "the message has more than %u "
+		    "bytes", PUBLISH_MESSAGE_BYTES);
+	if (commit_check(p) != 0 || take_waived(p, &q->waived) != 0 ||
+	    take_rules(p, fds[3]) != 0)
+		return;
+	if (base_read(&p->objects, fds[1], q->base_offset, q->base_length,
+	    p->format) != 0)
+		(void)pub_fail(p, "base", "what was read of the base: %s",
+		    p->objects.reason);
+	else
+		(void)take_commit(p);
+}
+
+void
+pub_clear(struct pub *p)
+{
+	base_clear(&p->objects);
+	attr_free(p->attrs);
+	if (p->h != NULL)
+		hasher_free(p->h);
+	if (p->scan != NULL)
+		scan_free(p->scan);
+	sbx_buf_clear(&p->findings);
+	free(p->names);
+	free(p->v);
+	free(p->message);
+	memset(p, 0, sizeof(*p));
+}
+
+/* --- a directory ------------------------------------------------------------------- */
+
+/* One of the base's trees, loaded. */
+struct dir {
+	struct pub *p;
+	char *body;		/* owned */
+	size_t bytes;
+	struct ents in;		/* owned */
+};
+/* A name in a directory that something declared has: itself, or below it. */
+struct name {
+	const char *s;		/* n bytes, */
+	size_t n, prefix;	/* that many behind a path's begin */
+	struct decl *leaf;	/* NULL: only below it */
+	size_t lo, hi;		/* of pub.v, below it */
+};
+struct names {
+	struct name *v;		/* owned */
+	size_t n;
+};
+
+static void
+dir_clear(struct dir *d)
+{
+	if (d->p != NULL)
+		d->p->loaded -= d->bytes;
+	free(d->body);
+	free(d->in.v);
+	*d = (struct dir){ 0 };
+}
+#define CLEANUP_DIR __attribute__((cleanup(dir_clear)))
+
+static void
+names_clear(struct names *t)
+{
+	free(t->v);
+	*t = (struct names){ 0 };
+}
+#define CLEANUP_NAMES __attribute__((cleanup(names_clear)))
+
+static int
+dir_load(struct pub *p, struct dir *d, const struct oid *id, const char *path,
+    size_t n)
+{
+	const struct object *o = base_find(&p->objects, id, OBJECT_TREE);
+
+	/* its entries take about twice as much, and what becomes of them */
+	d->bytes = o == NULL ? 0 : 6 * (size_t)o->size;
+	if (d->bytes > PUBLISH_LOADED_BYTES - p->loaded)
+		return (fail_path(p, "too_large", path, n, "its directories "
+		    "have more entries than are read"));
+	d->p = p;
+	p->loaded += d->bytes;
+	if (base_load(&p->objects, o, &d->body) != 0)
+		return (fail_path(p, "base", path, n, "this directory of the "
+		    "base is not there"));
+	if (ents_parse(&d->in, p->format, d->body, o->size) != 0)
+		return (fail_path(p, "base", path, n, "this directory of the "
+		    "base is none that git makes"));
+	return (0);
+}
+
+static int
+by_name(const void *pa, const void *pb)
+{
+	const struct name *a = pa, *b = pb;
+	size_t n = a->n < b->n ? a->n : b->n;
+	int r = memcmp(a->s, b->s, n);
+
+	return (r != 0 ? r : a->n < b->n ? -1 : a->n > b->n);
+}
+
+/* "a" and "a/b" need not be neighbours in pub.v: "a.c" is between them. */
+static void
+names_make(struct pub *p, struct names *t, size_t prefix, size_t lo, size_t hi)
+{
+	size_t to = 0;
+
+	t->v = sbx_xcalloc(hi - lo + 1, sizeof(*t->v));
+	for (size_t i = lo, k; i < hi; i = k) {
+		const char *s = p->v[i].path + prefix;
+		size_t n = strcspn(s, "/");
+		struct name *e = &t->v[t->n++];
+
+		*e = (struct name){ .s = s, .n = n, .prefix = prefix };
+		k = i + 1;
+		if (s[n] == '\0') {
+			e->leaf = &p->v[i];
+			continue;
+		}
+		while (k < hi && strncmp(p->v[k].path + prefix, s, n + 1) == 0)
+			k++;
+		e->lo = i;
+		e->hi = k;
+	}
+	qsort(t->v, t->n, sizeof(*t->v), by_name);
+	for (size_t i = 0; i < t->n; i++) {
+		if (to == 0 || by_name(&t->v[to - 1], &t->v[i]) != 0) {
+			t->v[to++] = t->v[i];
+			continue;
+		}
+		if (t->v[i].leaf != NULL)
+			t->v[to - 1].leaf = t->v[i].leaf;
+		else {
+			t->v[to - 1].lo = t->v[i].lo;
+			t->v[to - 1].hi = t->v[i].hi;
+		}
+	}
+	t->n = to;
+}
+
+/* --- the declared paths in the base ---------------------------------------------- */
+
+static int
+push_attrs(struct pub *p, const struct dir *d, const char *path, size_t n)
+{
+	static const char name[] = ".gitattributes";
+	const struct ent *e = ents_find(&d->in, name, sizeof(name) - 1);
+	const struct object *o;
+	SBX_CLEANUP(free) char *text = NULL;
+	char why[128] = "", text_path[128];
+	int r;
+
+	(void)sbx_vis(text_path, sizeof(text_path), path, n);
+	if (e == NULL)
+		return (attr_push(p->attrs, path, n, "", 0, why));
+	if (e->mode != MODE_FILE && e->mode != MODE_EXEC)
+		return (pub_fail(p, "attribute", "%s%s: it is no file",
+		    text_path, name));
+	o = base_find(&p->objects, &e->id, OBJECT_BLOB);
+	if (base_load(&p->objects, o, &text) != 0)
+		return (pub_fail(p, "base", "%s%s: this file of the base is not "
+		    "there", text_path, name));
+	r = attr_push(p->attrs, path, n, text, o->size, why);
+	return (r == 0 ? 0 : pub_fail(p, "attribute", "%s%s: %s", text_path,
+	    name, why));
+}
+
+static int
+scout(struct pub *p, size_t prefix, size_t lo, size_t hi,
+    const struct oid *tree)
+{
+	CLEANUP_DIR struct dir d = { 0 };
+	CLEANUP_NAMES struct names t = { 0 };
+	const char *path = p->v[lo].path;
+	int r = 0;
+
+	if (tree != NULL && dir_load(p, &d, tree, path, prefix) != 0)
+		return (-1);
+	if (push_attrs(p, &d, path, prefix) != 0)
+		return (-1);
+	names_make(p, &t, prefix, lo, hi);
+	for (size_t i = 0; i < t.n && r == 0; i++) {
+		struct name *e = &t.v[i];
+		const struct ent *b = ents_find(&d.in, e->s, e->n);
+
+		if (e->leaf != NULL && b != NULL) {
+			e->leaf->base_mode = b->mode;
+			e->leaf->base_id = b->id;
+		}
+		if (e->leaf != NULL && attr_lookup(p->attrs, e->leaf->path,
+		    &e->leaf->attrs) != 0)
+			r = pub_fail(p, "attribute", "the base's patterns take "
+			    "too long to match");
+		if (r == 0 && e->hi > e->lo)
+			r = scout(p, prefix + e->n + 1, e->lo, e->hi,
+			    b != NULL && b->mode == MODE_TREE ? &b->id : NULL);
+	}
+	if (r == 0)
+		attr_pop(p->attrs);
+	return (r);
+}
+
+void
+pub_scout(struct pub *p)
+{
+	if (p->step[0] == '\0')
+		(void)scout(p, 0, 0, p->n, &p->base_tree);
+}
+
+/* --- the new tree ------------------------------------------------------------------- */
+
+/* What a directory became. */
+struct built {
+	struct oid id;
+	bool empty, changed;
+};
+static int build(struct pub *p, size_t prefix, size_t lo, size_t hi,
+    const struct oid *tree, struct built *ret);
+
+static int
+change(struct pub *p, const struct decl *d)
+{
+	bool link = (d->came && d->mode == MODE_LINK) ||
+	    d->base_mode == MODE_LINK || d->base_mode == MODE_GITLINK;
+
+	if ((p->allow & SBX_PUBLISH_SENSITIVE) != 0)
+		return (0);
+	if (link)
+		return (fail_path(p, "sensitive", d->path, strlen(d->path),
+		    "it is, or was, a symbolic link or a submodule; "
+		    "allow_sensitive_paths is off"));
+	if (path_sensitive(d->path))
+		return (fail_path(p, "sensitive", d->path, strlen(d->path),
+		    "what it says changes more than files; "
+		    "allow_sensitive_paths is off"));
+	return (0);
+}
+
+static int
+leaf_went(struct pub *p, const struct name *e, struct built *ret)
+{
+	const struct decl *d = e->leaf;
+
+	if (d->base_mode == 0)
+		return (fail_path(p, "missing", d->path, strlen(d->path),
+		    "neither the sandbox nor the base has it"));
+	if (d->base_mode == MODE_TREE)
+		return (fail_path(p, "path", d->path, strlen(d->path), "the "
+		    "base has a directory of that name: declare its files"));
+	p->deleted++;
+	ret->changed = true;
+	return (change(p, d));
+}
+
+static int
+leaf_came(struct pub *p, const struct name *e, const struct ent *b,
+    struct ents *out, struct built *ret)
+{
+	const struct decl *d = e->leaf;
+	struct ent new = { .mode = d->mode, .name = e->s, .n = e->n,
+		.id = d->id, .fresh = b == NULL };
+	bool tree = b != NULL && b->mode == MODE_TREE;
+	struct built below = { .empty = true };
+
+	if (e->hi > e->lo && build(p, strlen(d->path) + 1, e->lo, e->hi,
+	    tree ? &b->id : NULL, &below) != 0)
+		return (-1);
+	if (tree && (e->hi == e->lo || !below.empty))
+		return (fail_path(p, "path", d->path, strlen(d->path), "it is in "
+		    "the place of a directory whose files are not all "
+		    "declared"));
+	ents_add(out, &new);
+	if (b != NULL && b->mode == d->mode &&
+	    memcmp(&b->id, &d->id, sizeof(d->id)) == 0) {
+		p->unchanged++;
+		return (0);
+	}
+	if (b == NULL || tree)
+		p->added++;
+	else
+		p->modified++;
+	ret->changed = true;
+	return (change(p, d));
+}
+
+static bool
+some_came(const struct pub *p, size_t lo, size_t hi)
+{
+	for (size_t i = lo; i < hi; i++)
+		if (p->v[i].came)
+			return (true);
+	return (false);
+}
+
+/* Something declared is below this name. */
+static int
+name_below(struct pub *p, const struct name *e, const struct ent *b,
+    struct ents *out, struct built *ret)
+{
+	size_t n = e->prefix + e->n;
+	const char *path = p->v[e->lo].path;
+	bool tree = b != NULL && b->mode == MODE_TREE;
+	struct built below;
+	struct ent new;
+
+	if (b != NULL && b->mode == MODE_GITLINK && e->leaf == NULL)
+		return (fail_path(p, "mode", path, n, "a submodule is in the "
+		    "way"));
+	if (b != NULL && !tree && e->leaf == NULL && some_came(p, e->lo, e->hi))
+		return (fail_path(p, "path", path, n, "a file of that name is "
+		    "in the way, and is not declared"));
+	if (build(p, n + 1, e->lo, e->hi, tree ? &b->id : NULL, &below) != 0)
+		return (-1);
+	ret->changed |= below.changed;
+	if (below.empty)
+		return (0);
+	new = (struct ent){ .mode = MODE_TREE, .name = e->s, .n = e->n,
+		.id = below.id, .fresh = b == NULL };
+	ents_add(out, &new);
+	return (0);
+}
+
+static int
+name_build(struct pub *p, const struct name *e, const struct ent *b,
+    struct ents *out, struct built *ret)
+{
+	bool came = e->leaf != NULL && e->leaf->came;
+
+	if (came && e->hi > e->lo && some_came(p, e->lo, e->hi))
+		return (fail_path(p, "path", e->leaf->path,
+		    strlen(e->leaf->path), "it came as a file and as a "
+		    "directory"));
+	if (came)
+		return (leaf_came(p, e, b, out, ret));
+	if (e->leaf != NULL && leaf_went(p, e, ret) != 0)
+		return (-1);
+	return (e->hi > e->lo ? name_below(p, e, b, out, ret) : 0);
+}
+
+/* Merge what stays of the base into out. */
+static void
+keep(const struct dir *d, const struct names *t, struct ents *out)
+{
+	for (size_t i = 0; i < d->in.n; i++) {
+		const struct ent *b = &d->in.v[i];
+		const struct name key = { .s = b->name, .n = b->n };
+
+		if (bsearch(&key, t->v, t->n, sizeof(key), by_name) == NULL)
+			ents_add(out, b);
+	}
+}
+
+static int
+close_dir(struct pub *p, struct ents *out, const char *path, size_t n,
+    struct built *ret)
+{
+	struct sbx_buf SBX_CLEANUP_BUF body = { 0 };
+	char a[64], b[64], dir[64];
+	size_t i, k;
+
+	if (ents_collide(out, &i, &k))
+		return (pub_fail(p, "path", "%s%s and %s are one name where case "
+		    "or normal form does not count", sbx_vis(dir, sizeof(dir),
+		    path, n), sbx_vis(a, sizeof(a), out->v[i].name,
+		    out->v[i].n), sbx_vis(b, sizeof(b), out->v[k].name,
+		    out->v[k].n)));
+	ents_sort(out);
+	if (ents_write(out, p->format, &body) != 0)
+		return (fail_path(p, "too_large", path, n, "a directory with "
+		    "more entries than are written"));
+	oid_of(p->h, p->format, OBJECT_TREE, body.len > 0 ? body.data : "",
+	    body.len, &ret->id);
+	return (0);
+}
+
+static int
+build(struct pub *p, size_t prefix, size_t lo, size_t hi,
+    const struct oid *tree, struct built *ret)
+{
+	CLEANUP_DIR struct dir d = { 0 };
+	CLEANUP_NAMES struct names t = { 0 };
+	struct ents out = { 0 };
+	const char *path = p->v[lo].path;
+	int r = 0;
+
+	*ret = (struct built){ 0 };
+	if (tree != NULL && dir_load(p, &d, tree, path, prefix) != 0)
+		return (-1);
+	names_make(p, &t, prefix, lo, hi);
+	keep(&d, &t, &out);
+	for (size_t i = 0; i < t.n && r == 0; i++)
+		r = name_build(p, &t.v[i], ents_find(&d.in, t.v[i].s,
+		    t.v[i].n), &out, ret);
+	ret->empty = out.n == 0;
+	if (r == 0 && !ret->changed && tree != NULL)
+		ret->id = *tree;
+	else if (r == 0)
+		r = close_dir(p, &out, path, prefix, ret);
+	free(out.v);
+	return (r);
+}
+
+void
+pub_build(struct pub *p)
+{
+	struct built b;
+
+	if (p->step[0] != '\0' || build(p, 0, 0, p->n, &p->base_tree, &b) != 0)
+		return;
+	p->tree = b.id;
+	/* a merge may change nothing */
+	if (!b.changed && p->parent2[0] == '\0')
+		(void)pub_fail(p, "unchanged", "every declared file is as in "
+		    "the base already");
+	else if (p->total > 0)
+		(void)pub_fail(p, "secret", "%u %s of a secret in what is new",
+		    p->total, p->total == 1 ? "finding" : "findings");
+}

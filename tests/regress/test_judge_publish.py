@@ -1,0 +1,656 @@
+#!/usr/bin/env python3
+"""sbxd-judge and publications: the tree is that which git itself makes of the same
+files on the same base, and what must not go is refused with its step.
+
+    test_judge_publish.py [NUMBER]      so many random trees (300)
+"""
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import zlib
+
+sys.path.insert(0, os.path.join(os.environ["SBX_SRC"], "tests", "lib"))
+import ipc  # noqa: E402
+import mcp  # noqa: E402
+import pubjudge  # noqa: E402
+from pubjudge import (Base, FILE, LINK, LINK_MODE, OVER, SUBMODULE, line,  # noqa: E402
+                      oid, publish, rec)
+
+NUMBER = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+TEXT, EXEC = 0o100644, 0o100755
+SENSITIVE = 1
+tap = mcp.Tap()
+lock = threading.Lock()
+
+
+# --- git itself ---------------------------------------------------------------------
+
+class Git:
+    """A repository without a work tree of its own."""
+
+    def __init__(self, top, fmt):
+        self.top, self.fmt = top, fmt
+        self.dir = os.path.join(top, fmt + ".git")
+        self.run("init", "-q", "--bare", "--object-format=" + fmt, self.dir)
+
+    def run(self, *args, text=b"", **env):
+        env = {**os.environ, "GIT_DIR": self.dir, "GIT_CONFIG_NOSYSTEM": "1",
+               "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_LITERAL_PATHSPECS": "1",
+               **env}
+        p = subprocess.run(["git", "-c", "core.bare=false", *args], env=env,
+                           input=text, capture_output=True, timeout=120,
+                           cwd=env.get("GIT_WORK_TREE", self.top))
+        if p.returncode != 0:
+            raise RuntimeError("git %s: %s" % (args, p.stderr))
+        return p.stdout
+
+    def store(self, base):
+        for name, (kind, data) in base.objects.items():
+            d = os.path.join(self.dir, "objects", name[:2])
+            os.makedirs(d, exist_ok=True)
+            with open(os.path.join(d, name[2:]), "wb") as f:
+                f.write(zlib.compress(b"%s %d\0" % (kind, len(data)) + data,
+                                      1))
+
+    def tree(self, base, names, files, key):
+        """What git add and git write-tree make of them."""
+        self.store(base)
+        work = os.path.join(self.top, key)
+        env = {"GIT_WORK_TREE": work,
+               "GIT_INDEX_FILE": os.path.join(self.top, key + ".index")}
+        os.makedirs(work)
+        for path, (mode, data) in files.items():
+            full = os.path.join(os.fsencode(work), path)
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            if mode == LINK_MODE:
+                os.symlink(data, full)
+                continue
+            with open(full, "wb") as f:
+                f.write(data)
+            os.chmod(full, 0o755 if mode == EXEC else 0o644)
+        self.run("read-tree", base.commit, **env)
+        self.run("add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul",
+                 text=b"\0".join(names), **env)
+        return self.run("write-tree", **env).decode().strip(), env
+
+
+# --- random trees -----------------------------------------------------------------------
+
+PARTS = [b"a", b"a.b", b"a-b", b"a0", b"b", b"c.txt", b"d.c", b"e f", b"z!",
+         b"\xc3\xa4", b"x.bin", b"Makefile", b"src", b"foo", b"foobar",
+         b"#h", b"!n", b"q\"r", b"[s]", b"tt*", b"long-name-of-a-file.py"]
+PATTERNS = ["*", "*.txt", "*.c", "/a", "a", "src/*", "src/**", "**/a",
+            "a*b", "foo*", "foo**/b", "f?o*", "[a-c]*", "[!a-c]*", "b/",
+            "/src/**/b", "\"q\\\"r\"", "\"e f\"", "\\#h", "\\!n", "!a",
+            "*.[ct]*", "[[:alpha:]]", "[[:digit:]x]*", "src/*/a", "**",
+            "*/a", "a/**/b", "\\[s]", "[s]", "[", "foo\\", "*a*b*c*", "/foo/",
+            "\"\\303\\244\"", "t*\\*", "[]a]", "[^a]*", "[a-]*", "/*", "**/src/**",
+            "**/bar", "/**/oo", "t0/**/a", "**/**/in"]
+SAYS = ["text", "-text", "text=auto", "!text", "eol=lf", "eol=crlf", "ident",
+        "-ident", "binary", "mine", "-mine", "crlf", "-crlf", "crlf=input",
+        "diff=x", "merge=ours", "linguist-generated", "export-ignore",
+        "!eol", "text=odd", "filter", "-filter", "whitespace=x", "=bad",
+        "working-tree-encoding=UTF-8", "!working-tree-encoding", "inner",
+        "!binary", "binary=x", "--odd"]
+PIECES = [b"word ", b"\n", b"\r\n", b"\r", b"$Id$", b"$Id: abc $", b"$Id:\n$",
+          b"$Id", b"$", b"\0", b"\x1a", b"\x7f", b"caf\xc3\xa9", b"\t",
+          b"x" * 300, b"line\r\n" * 5, b"line\n" * 5, b"\x01\x02"]
+
+
+def content(r):
+    kind = r.random()
+    pieces = PIECES if kind < .4 else PIECES[:3] if kind < .7 else \
+        [b"word", b"\r\n", b"$Id: x $"]
+    return b"".join(r.choice(pieces) for _ in range(r.randint(0, 12)))
+
+
+def path(r, dirs=()):
+    if dirs and r.random() < .5:
+        return r.choice(dirs) + r.choice(PARTS)
+    return b"/".join(r.choice(PARTS) for _ in range(r.randint(1, 4)))
+
+
+def fits(p, files):
+    parts = p.split(b"/")
+    return not any(b"/".join(parts[:i]) in files for i in
+                   range(1, len(parts) + 1)) and \
+        not any(f.startswith(p + b"/") for f in files)
+
+
+def one(r):
+    kind = r.random()
+    if kind < .1:
+        return LINK_MODE, content(r).replace(b"\0", b"") + b"t"
+    return (EXEC if kind < .25 else TEXT), content(r)
+
+
+def attributes(r, root):
+    out = []
+    if root and r.random() < .5:
+        out.append("[attr]mine text=auto ident")
+        out.append("[attr]inner mine eol=crlf -diff")
+    for _ in range(r.randint(1, 8)):
+        out.append(r.choice(PATTERNS) + " " + " ".join(
+            r.choice(SAYS) for _ in range(r.randint(1, 3))))
+    return (r.choice(["\n", "\r\n"]).join(out) + r.choice(["", "\n"])).encode()
+
+
+def random_files(r, sub):
+    files = {}
+    for _ in range(r.randint(1, 25)):
+        p = path(r)
+        if fits(p, files):
+            files[p] = one(r)
+    for d in sorted({p[:p.rfind(b"/") + 1] for p in files}):
+        if r.random() < (.8 if d == b"" else .3):
+            files[d + b".gitattributes"] = (TEXT, attributes(r, d == b""))
+    if r.random() < .2 and fits(b"sub", files):
+        files[b"sub"] = (SUBMODULE, sub)
+    return files
+
+
+def random_changes(r, files):
+    """Names that are declared, and what came of them."""
+    after, names, now = dict(files), set(), {}
+    dirs = sorted({p[:p.rfind(b"/") + 1] for p in files})
+    plain = [p for p in files if b".gitattributes" not in p and p != b"sub"]
+
+    def gone(p):
+        names.add(p)
+        del after[p]
+        now.pop(p, None)
+
+    def comes(p, what):
+        names.add(p)
+        if any(q.startswith(p + b"/") for q in files):
+            what = TEXT, what[1]        # git add takes no link there
+        after[p] = now[p] = what
+
+    for _ in range(r.randint(1, 12)):
+        kind = r.random()
+        p = r.choice(plain) if plain else b"a"
+        if kind < .35 and p in after:           # other content, or the same
+            comes(p, r.choice([one(r), (r.choice([TEXT, EXEC]), files[p][1]),
+                               files[p]]))
+        elif kind < .5 and p in after:
+            gone(p)
+        elif kind < .6:                         # a directory goes
+            d = p[:p.find(b"/") + 1]
+            for q in [q for q in after if d and q.startswith(d)]:
+                if b".gitattributes" not in q:
+                    gone(q)
+        elif kind < .7 and p in after:          # renamed
+            q, what = path(r, dirs), now.get(p, files[p])
+            gone(p)
+            comes(q if fits(q, after) else p, what)
+        elif kind < .75 and p in after:         # a file becomes a directory
+            gone(p)
+            comes(p + b"/in", one(r))
+        elif kind < .8:                         # a directory becomes a file
+            d = p[:p.find(b"/")] if b"/" in p else None
+            inside = [q for q in after if d and q.startswith(d + b"/")]
+            if inside and all(b".gitattributes" not in q for q in inside):
+                for q in inside:
+                    gone(q)
+                comes(d, one(r))
+        else:
+            q = path(r, dirs)
+            if fits(q, after):
+                comes(q, one(r))
+    # what was new and went again was never there
+    return {n for n in names if n in now or n in files}, now
+
+
+def random_case(seed, fmt, trees):
+    """So many trees, one at the top or each in a directory of it."""
+    r = random.Random(seed)
+    sub = b"12" * (20 if fmt == "sha1" else 32)
+    files, names, now = {}, set(), {}
+    for i in range(trees):
+        top = b"t%d/" % i if trees > 1 else b""
+        some = random_files(r, sub)
+        n, came = random_changes(r, some)
+        files.update((top + p, v) for p, v in some.items())
+        names.update(top + p for p in n)
+        now.update((top + p, v) for p, v in came.items())
+    if trees > 1:
+        files[b".gitattributes"] = (TEXT, attributes(r, True))
+    return Base(files, fmt), sorted(names, key=lambda n: r.random()), now
+
+
+def check_case(seed, git, trees):
+    """"" or what is wrong."""
+    base, names, now = random_case(seed, git.fmt, trees)
+    if not names:
+        return ""
+    want, env = git.tree(base, names, now, "w%d" % seed)
+    j = publish(base, names, now, allow=SENSITIVE,
+                before=b"tip - default - format x\n")
+    j.end()
+    if j.m is None:
+        return "it ended"
+    if want == base.tree:
+        return "" if j.m["step"] == "unchanged" else "unchanged: %r" % j.m
+    if j.m["step"] or j.m["tree"] != want:
+        return "git's tree is %s: %r" % (want, j.m)
+    commit = pubjudge.commit_bytes(want, base.commit)
+    if j.m["commit"] != oid(git.fmt, b"commit", commit):
+        return "the commit is %s" % j.m["commit"]
+    if j.out is None or j.out.pop(b"commit") != (FILE, 0o644, commit):
+        return "the commit is not written"
+    if j.m["added"] + j.m["modified"] + j.m["deleted"] + j.m["unchanged"] != \
+            len(names):
+        return "counts: %r of %d" % (j.m, len(names))
+    if seed % 8 == 0:
+        blobs = {}
+        for e in git.run("ls-files", "-s", "-z", **env).split(b"\0")[:-1]:
+            meta, p = e.split(b"\t", 1)
+            blobs[b"files/" + p] = meta.split()[1].decode()
+        for p, (_, _, data) in j.out.items():
+            if blobs.get(p) != oid(git.fmt, b"blob", data):
+                return "%r is written otherwise" % p
+        if len(j.out) != len(now):
+            return "%d files are written" % len(j.out)
+    return ""
+
+
+def random_trees():
+    """In publications of one and of many trees, since each costs processes."""
+    wrong, cases, left = [], [], NUMBER
+    while left > 0:
+        cases.append(min(left, 29 if len(cases) % 4 > 1 else 1))
+        left -= cases[-1]
+
+    def some(part, top):
+        gits = [Git(top, "sha1"), Git(top, "sha256")]
+        for seed in range(part, len(cases), 2):
+            try:
+                bad = check_case(seed, gits[seed // 4 % 2], cases[seed])
+            except Exception as e:  # pylint: disable=broad-except
+                bad = repr(e)
+            if bad:
+                with lock:
+                    wrong.append("%d: %s" % (seed, bad))
+
+    with tempfile.TemporaryDirectory() as top:
+        threads = []
+        for part in range(2):
+            d = os.path.join(top, str(part))
+            os.mkdir(d)
+            threads.append(threading.Thread(target=some, args=(part, d)))
+            threads[-1].start()
+        for t in threads:
+            t.join()
+    tap.ok(not wrong, "%d random trees are what git makes of them" % NUMBER,
+           "%d wrong: %s" % (len(wrong), wrong[:5]))
+
+
+# --- what is refused ------------------------------------------------------------------
+
+def ok(j, step, what, word=""):
+    """It was refused so, with a reason, and what went on has no end."""
+    m = j.m or {}
+    tap.ok(m.get("step") == step and (word in m["reason"]) and (
+        not step or (m["reason"] and m["tree"] == m["commit"] == "" and
+                     not j.raw.endswith(OVER))),
+           "%s: %s" % (what, step or "goes"), m or "it ended")
+    j.end()
+    return m
+
+
+HERE = {b"README": (TEXT, b"hello\n"), b"run": (EXEC, b"#!/bin/sh\n"),
+        b"src/a.c": (TEXT, b"int a;\n"), b"src/b.c": (TEXT, b"int b;\n"),
+        b"src/in/c.c": (TEXT, b"int c;\n"), b"link": (LINK_MODE, b"README"),
+        b"sub": (SUBMODULE, b"34" * 20), b"Caf\xc3\xa9": (TEXT, b"x"),
+        b".github/w.yml": (TEXT, b"on: push\n"), b"docs/x": (TEXT, b"x")}
+here = Base(HERE)
+NEW = (TEXT, b"new\n")
+
+
+def simple(names, files, base=here, **asked):
+    return publish(base, names, files, **asked)
+
+
+def paths():
+    # more of them: tests/unit/test_publish.c
+    for name, word in ((b"a/../b", '".."'), (b"a/.Git/hooks/x", ".git"),
+                       (b".g\xe2\x80\x8cit/x", ".git"), (b"\xff", "UTF-8")):
+        ok(simple([name], {name: NEW}), "path", "the path %r" % name, word)
+    ok(simple([], {}, names_raw=b"a\0a\0"), "path", "a path declared twice")
+    ok(simple([], {}, names_raw=b""), "malformed", "no path")
+    ok(simple([], {}, names_raw=b"a"), "malformed", "a path without its end")
+    ok(simple([], {}, names_raw=b"".join(b"%d\0" % i for i in range(50001))),
+       "too_large", "50,001 paths")
+    for name, other in ((b"readme", "README"), (b"Src/x", "src"),
+                        (b"cafe\xcc\x81", "Caf")):
+        ok(simple([name], {name: NEW}), "path", "%r beside what is there" %
+           name, other)
+    ok(simple([b"x/A", b"x/a"], dict.fromkeys((b"x/A", b"x/a"), NEW)), "path",
+       "two new names that differ by case")
+    ok(simple([b"README", b"readme"], {b"readme": NEW}), "",
+       "a file's name in another case, the old one gone")
+    both = Base({b"A": NEW, b"a": NEW})
+    ok(simple([b"A"], {b"A": (TEXT, b"x")}, base=both), "",
+       "one of two that the base has already")
+
+
+def ways():
+    ok(simple([b"src"], {b"src": NEW}), "path", "a file over a directory",
+       "not all declared")
+    ok(simple([b"src", b"src/a.c"], {b"src": NEW}), "path",
+       "a file over a directory of which one is declared", "not all declared")
+    inside = [b"src/a.c", b"src/b.c", b"src/in/c.c"]
+    m = ok(simple([b"src"] + inside, {b"src": NEW}), "",
+           "a file over a directory that is declared whole")
+    tap.ok((m["added"], m["deleted"]) == (1, 3), "its files are counted", m)
+    ok(simple([b"src"] + inside, {b"src": NEW, b"src/a.c": NEW}), "path",
+       "a file and a directory of one name", "as a directory")
+    ok(simple([b"README/x"], {b"README/x": NEW}), "path",
+       "a directory over a file", "not declared")
+    ok(simple([b"README", b"README/x"], {b"README/x": NEW}), "",
+       "a directory over a file that is declared")
+    ok(simple([b"link/x"], {b"link/x": NEW}), "path",
+       "a path through a link", "in the way")
+    ok(simple([b"sub/x"], {b"sub/x": NEW}, allow=SENSITIVE), "mode",
+       "a path in a submodule", "submodule")
+    ok(simple([b"src"], {}), "path", "a directory that is declared gone",
+       "directory")
+    ok(simple([b"gone"], {}), "missing", "what nobody has", "gone")
+    ok(simple([b"README/x"], {}), "missing", "what nobody has below a file")
+    ok(simple([b"README", b"README/x"], {b"README": NEW}), "missing",
+       "what nobody has below a file that came")
+    ok(simple([b"README"], {b"README": HERE[b"README"]}), "unchanged",
+       "a file as it is")
+    m = ok(simple([b"README", b"new"], {b"README": HERE[b"README"],
+                                        b"new": NEW}), "", "some as they are")
+    tap.ok((m["unchanged"], m["added"]) == (1, 1), "both are counted", m)
+    ok(simple([b"README"], {b"README": (EXEC, b"hello\n")}), "",
+       "a mode that changes")
+    m = ok(simple(list(HERE), {}, allow=SENSITIVE), "", "all of it goes")
+    tap.ok(m["tree"] == oid("sha1", b"tree", b""), "to the empty tree", m)
+    everything = [b"docs/x", b"src/in/c.c"]
+    j = simple(everything, {})
+    left = Base({p: v for p, v in HERE.items() if p not in everything})
+    tap.ok(j.m and j.m["tree"] == left.tree,
+           "directories without a file are gone", j.m)
+    j.end()
+
+
+def sensitive():
+    for name in b".github/w.yml", b"docs/CODEOWNERS", b"src/.gitattributes":
+        ok(simple([name], {name: NEW}), "sensitive", "%r" % name,
+           "allow_sensitive_paths")
+    ok(simple([b".github/w.yml"], {}), "sensitive", "a workflow that goes")
+    for name, files in ((b"l", {b"l": (LINK_MODE, b"/etc")}),
+                        (b"link", {b"link": NEW}), (b"link", {}),
+                        (b"sub", {}), (b"sub", {b"sub": NEW})):
+        ok(simple([name], files), "sensitive", "%r: %r" % (name, files),
+           "symbolic")
+        ok(simple([name], files, allow=SENSITIVE), "",
+           "%r, where they may" % name)
+    ok(simple([b".github/w.yml"], {b".github/w.yml": NEW}, allow=SENSITIVE),
+       "", "a workflow, where it may")
+    ok(simple([b".github/w.yml", b"x"], {
+        b".github/w.yml": HERE[b".github/w.yml"], b"x": NEW}), "",
+       "a workflow that is as it was")
+    ok(simple([b"src/CODEOWNERS"], {b"src/CODEOWNERS": NEW}), "",
+       "owners where nobody looks")
+    for text in b"", b"a\0b":
+        ok(simple([b"l"], {b"l": (LINK_MODE, text)}, allow=SENSITIVE), "mode",
+           "a link to %r" % text)
+
+
+def attributed():
+    def of(attrs, more=()):
+        return Base({**HERE, b".gitattributes": (TEXT, attrs),
+                     **dict(more)})
+
+    for attrs, word in (
+            (b"*.c filter=lfs", "filter=lfs"),
+            (b"*.c working-tree-encoding=UTF-16", "encoding=UTF-16"),
+            (b"*.c working-tree-encoding", "encoding"),
+            (b"[attr]big filter=lfs -text\n*.c big", "filter=lfs"),
+            (b"*.c builtin_x", "for itself"), (b"*.c " + b"x" * 2100, "2047"),
+            (b"*.c a\0b", "zero"),
+            (b"\n".join(b"x a%d" % i for i in range(600)), "attributes"),
+            (b"#" * (2 << 20), "more")):
+        ok(simple([b"src/a.c"], {b"src/a.c": NEW}, base=of(attrs)),
+           "attribute", "%r" % attrs[:40], word)
+    ok(simple([b"src/a.c"], {}, base=of(b"*.c filter=lfs")), "",
+       "what a filter made is gone")
+    ok(simple([b"README"], {b"README": NEW}, base=of(b"*.c filter=lfs")), "",
+       "a filter of other files")
+    ok(simple([b"src/a.c"], {b"src/a.c": NEW}, base=Base(
+        {**HERE, b"src/.gitattributes": (LINK_MODE, b"x")})), "attribute",
+       "attributes that are a link", "no file")
+    ok(simple([b"src/a.c"], {b"src/a.c": NEW}, base=Base(
+        {**HERE, b"src/.gitattributes/x": NEW})), "attribute",
+       "attributes that are a directory", "no file")
+    slow = b"\n".join(b"%s%d text" % (b"*a" * 900, i) for i in range(500))
+    ok(simple([b"a" * n for n in (250, 251, 252)], {}, base=of(slow)),
+       "attribute", "patterns that match for ever", "too long")
+    big = of(b"* text")
+    ok(simple([b"f"], [rec(FILE, b"f", size=(64 << 20) + 1)], base=big),
+       "too_large", "line ends in more than 64 MiB", "64 MiB")
+    auto = of(b"* text=auto", {b"f": (TEXT, b"a\r\n" * 3)})
+    names, new = [b"f"], {b"f": (TEXT, b"b\r\n")}
+    some = b"".join(line(i, *auto.objects[i]) for i in auto.needed(names)
+                    if auto.objects[i][1] != auto.files[b"f"][1])
+    ok(simple(names, new, base=auto, text=some), "too_large",
+       "line ends that depend on what was not given", "base's file")
+    ok(simple(names, {b"f": (TEXT, b"b\n")}, base=auto, text=some), "",
+       "line ends that do not")
+
+
+def lies():
+    names, files = [b"src/a.c"], {b"src/a.c": NEW}
+    good = here.batch(names)
+    real, = (here.objects[i] for i in [here.dirs[b"src/"]])
+
+    def base(text, what, word="", before=b"", **asked):
+        ok(publish(here, names, files, text=text, before=before, **asked),
+           "base", what, word)
+
+    base(b"", "nothing", "commit is not there")
+    base(good[:-1], "the last line without its end")
+    for cut in 10, 60, 200, len(good) // 2:
+        base(good[:cut], "cut at %d" % cut)
+    base(good.replace(b"int a", b"int z"), "a byte of a blob", "id")
+    base(good.replace(b"100644 a.c", b"100755 a.c"), "a mode in a tree", "id")
+    base(good.replace(b"README", b"README".lower()), "a name in a tree", "id")
+    base(good.replace(b"base\n", b"baze\n"), "a letter of the commit", "id")
+    base(good.replace(b" tree ", b" blob ", 1), "a tree as a blob", "id")
+    base(good.replace(here.commit.encode(), b"0" * 40), "another commit")
+    base(good.replace(line(here.dirs[b"src/"], *real), b""),
+         "without a directory", "directory")
+    base(good + b"x\n", "one line more")
+    base(good + b"a b c d\n", "a line of four words")
+    base(good + b"%s blob 9999999999999999999999\n" % (b"1" * 40),
+         "a size past all numbers", "larger")
+    base(good + b"%s blob %d\n" % (b"1" * 40, 65 << 20), "a size of 65 MiB",
+         "larger")
+    base(good + b"%s blob 1000\nx" % (b"1" * 40), "a size past the end",
+         "cut off")
+    base(good + b"%s blob -1\n\n" % (b"1" * 40), "a size below zero")
+    base(good + b"%s blob 01\nx\n" % (b"1" * 40), "a size of two forms")
+    base(good + line(oid("sha1", b"tag", b"x"), b"tag", b"x"), "a tag",
+         "type")
+    base(good + line("2" * 64, b"blob", b""), "an id of the other format")
+    base(good + b"y" * 9000 + b" missing\n", "a line of 9,000 bytes")
+    base(good, "an offset past the end", base_offset=1 << 40)
+    base(good, "a length past the end", "", base_length=len(good) + 1)
+    base(good, "a length past all files", "more", base_length=1 << 63)
+    base(good, "an offset past all files", "more", base_offset=1 << 63)
+    extra = line(oid("sha1", b"blob", b"more"), b"blob", b"more")
+    ok(publish(here, names, files, text=extra + good + extra + good +
+               b"HEAD:x y missing\n"), "", "more than was asked for")
+    ok(publish(here, names, files, before=b"tip - default - format sha1\n"),
+       "", "what is not at the file's begin")
+    for body, what in (
+            (b"100644 a\0" + b"1" * 19, "an entry cut off"),
+            (b"100644 a" + b"1" * 30, "a name without its end"),
+            (b"100644 \0" + b"1" * 20, "an empty name"),
+            (b"100644 a/b\0" + b"1" * 20, "a slash in a name"),
+            (b"0100644 a\0" + b"1" * 20, "a mode with a zero before"),
+            (b"140000 a\0" + b"1" * 20, "a mode of a socket"),
+            (b"100644 b\0" + b"1" * 20 + b"100644 a\0" + b"1" * 20,
+             "bad order"),
+            (b"100644 a\0" + b"1" * 20 + b"100644 a\0" + b"1" * 20,
+             "a name twice"),
+            (b"100644 a\0" + b"1" * 20 + b"100644 a-\0" + b"1" * 20 +
+             b"40000 a\0" + b"1" * 20, "a file and a directory of a name")):
+        liar = Base({})
+        liar.tree = liar.dirs[b""] = liar.add(b"tree", body)
+        liar.commit = liar.add(b"commit", b"tree %s\n\nx" %
+                               liar.tree.encode())
+        ok(publish(liar, [b"x"], {b"x": NEW}), "base", what, "none that git")
+    for text in b"tree x\n\n", b"parent " + b"1" * 40, b"", b"tree " + \
+            b"1" * 40, b"tree " + b"1" * 64 + b"\n":
+        liar = Base({})
+        liar.commit = liar.add(b"commit", text)
+        ok(publish(liar, [b"x"], {b"x": NEW}), "base", "the commit %r" % text,
+           "no tree")
+
+
+def streams():
+    one = [b"README"]
+    for files, step, what in (
+            (rec(FILE, b"other", b"1") + OVER, "path", "what is not declared"),
+            (rec(FILE, b"README", b"1") * 2 + OVER, "path", "a file twice"),
+            (rec(FILE, b"README", b"12", size=3), "malformed", "a file cut"),
+            (rec(FILE, b"README", b"1"), "malformed", "no end"),
+            (rec(3, b"README") + OVER, "malformed", "a directory"),
+            (rec(9, b"README") + OVER, "malformed", "an unknown record"),
+            (rec(0, b"", b"x") + OVER, "malformed", "data behind the end"),
+            (b"\1\1", "malformed", "half a head"),
+            (rec(LINK, b"README", b"x" * 5000) + OVER, "malformed",
+             "a link's text of 5000 bytes"),
+            (rec(FILE, b"README\0x") + OVER, "malformed", "a zero"),
+            (rec(FILE, b"README", size=3 << 30), "too_large", "3 GiB")):
+        ok(publish(here, one, files), step, "a stream: " + what)
+    big = os.urandom(1 << 20) * 3 + b"end"
+    j = publish(here, one, {b"README": (TEXT, big)})
+    tap.ok(j.out and j.out[b"files/README"] == (FILE, 0o644, big),
+           "a large file is written as it is", j.m)
+    j.end()
+    j = publish(here, [b"d/x"], {b"d/x": (0o100711, b"1")})
+    tap.ok(j.out and j.out[b"files/d/x"] == (FILE, 0o644, b"1"),
+           "modes are git's", j.m)
+    j.end()
+
+
+def commits():
+    def of(what, step="malformed", **asked):
+        return ok(publish(here, [b"x"], {b"x": NEW}, **asked), step, what)
+
+    for author in ("", "x", "A <a@b", "A a@b>", "<a@b>", " <a@b>", "A<a@b>",
+                   "A <a@b> x", "A <a b>", "A\nparent x <a@b>", "A <a@b\n>",
+                   "A <>", "A <a@b> <c@d>", "A <a@<b>", "A\x7f <a@b>"):
+        of("the author %r" % author, author=author)
+    of("a time past all calendars", time=1 << 40)
+    for parent in "x", "1" * 39, "1" * 64, "G" * 40, here.commit:
+        of("the second parent %r" % parent, parent2=parent)
+    of("the base in capitals", base=here.commit.upper())
+    of("a short base", base="12")
+    for message in b"", b"\n\n", b"a\0b", b"\xff\n", b"x" * 70000:
+        of("the message %r" % message[:20], message=message)
+    of("a fingerprint of another form", waived=["x"])
+    for message, want in ((b"m", b"m\n"), (b"m\n\n\n", b"m\n"),
+                          (b" m\r\n\tb \n", b" m\r\n\tb \n")):
+        j = publish(here, [b"x"], {b"x": NEW}, message=message,
+                    parent2="5" * 40)
+        text = pubjudge.commit_bytes(j.m["tree"], here.commit, "5" * 40, want)
+        tap.ok(j.out and j.out.get(b"commit") == (FILE, 0o644, text) and
+               j.m["commit"] == oid("sha1", b"commit", text),
+               "the message %r with two parents" % message, j.m)
+        j.end()
+    ok(publish(here, [b"README"], {b"README": HERE[b"README"]},
+               parent2="5" * 40), "", "a merge that changes nothing")
+
+
+def secrets():
+    token = b"ghp_" + b"16C7e42F292c6912E7710c838347Ae178B4a"
+    dirty = (TEXT, b"a\nb\n\ntoken = \"" + token + b"\"\n")
+
+    def of(what, step, files, on=here, **asked):
+        return ok(publish(on, list(files), files, **asked), step, what)
+
+    m = of("a token", "secret", {b"README": dirty, b"x": NEW})
+    found = m["findings"]
+    tap.ok(m["total"] == 1 and len(found) == 4 and found[1:3] ==
+           ["README", "4"] and len(found[3]) == 64 and
+           token.decode() not in str(m), "it is told without itself", m)
+    of("one that is waived", "", {b"README": dirty}, waived=[found[3]])
+    of("it in another file", "secret", {b"x": dirty}, waived=[found[3]])
+    of("another", "secret", {b"README": (TEXT, dirty[1].replace(
+        b"16C7", b"29D8"))}, waived=[found[3]])
+    was = Base({b"README": dirty})
+    of("one that the base has", "", {b"README": (TEXT, dirty[1] + b"c\n")},
+       on=was)
+    ok(publish(was, [b"README"], {b"README": (TEXT, dirty[1] + b"c\n")},
+               text=was.batch([])), "secret",
+       "one that the base may have, its file not given")
+    m = of("in a link", "secret", {b"l": (LINK_MODE, b"token=" + token)},
+           allow=SENSITIVE)
+    of("in the message", "secret", {b"x": NEW}, message=b"m " + token)
+    of("in the author", "secret", {b"x": NEW},
+       author="%s <a@b>" % token.decode())
+    crlf = Base({b".gitattributes": (TEXT, b"* text")})
+    of("in a file whose line ends change", "secret",
+       {b"x": (TEXT, dirty[1].replace(b"\n", b"\r\n"))}, on=crlf)
+    many = {b"f%d" % i: (TEXT, dirty[1].replace(b"16C7", b"1%03d" % i))
+            for i in range(40)}
+    m = of("forty", "secret", many)
+    tap.ok(m["total"] == 40 and len(m["findings"]) == 128,
+           "all are counted, thirty-two are told", m["total"])
+    of("it where it stays as it is", "", {b"README": dirty, b"n": NEW}, on=was)
+    rules = b'[[rules]]\nid = "mine"\nregex = \'\'\'zq[0-9]{4}\'\'\'\n'
+    m = of("by rules of the operator's", "secret",
+           {b"x": (TEXT, b"zq1234\n")}, rules=rules)
+    tap.ok(m["findings"][:3] == ["mine", "x", "1"], "which are named", m)
+    m = of("rules that are none", "malformed", {b"x": NEW}, rules=b"[[[")
+    tap.ok("rules" in m["reason"], "which is said", m)
+
+
+def order():
+    """One tree or one publication, once, in order."""
+    null = os.open("/dev/null", os.O_RDWR)
+
+    def after(*messages):
+        mine, theirs = ipc.pair()
+        p = ipc.spawn(os.path.join(os.environ["SBX_BUILD"], "sbxd-judge"),
+                      theirs)
+        ch = ipc.Chan(mine)
+        ch.recv(10, "HELLO")
+        for name, n in messages:
+            fds = [null] * n
+            try:
+                ch.send(name, 0, fds)
+            except ipc.Closed:
+                break
+        return p.wait(10) == 3
+
+    publication, files = ("JUDGE_PUBLISH", 4), ("JUDGE_FILES", 2)
+    tap.ok(after(files), "files before their publication end it")
+    tap.ok(after(publication, publication), "a second publication ends it")
+    tap.ok(after(publication, ("JUDGE_TREE", 2)), "a tree after one ends it")
+    tap.ok(after(publication, ("JUDGE_REPORT", 1)), "a report, too")
+    tap.ok(after(("JUDGE_TREE", 2), publication),
+           "a publication after a tree ends it")
+    j = publish(here, [b"x"], {b"x": NEW})
+    j.ch.send("JUDGE_FILES", 0, (null, null))
+    tap.ok(j.p.wait(10) == 3, "files twice end it")
+    j = publish(here, [b"x"], {b"x": NEW})
+    tap.ok(j.end() == 0, "it ends with its channel")
+    os.close(null)
+
+
+random_trees()
+for check in (paths, ways, sensitive, attributed, lies, streams, commits,
+              secrets, order):
+    check()
+tap.done()
+sys.exit(tap.bad > 0)
