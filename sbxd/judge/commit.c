@@ -90,5 +90,5 @@ pub_commit(struct pub *p, int out)
 	if (stream_head(out, SBX_COPY_T_FILE, 0644, "commit", b.len) != 0 ||
 	    sbx_write_all(out, b.data, b.len) != 0 ||
 	    stream_head(out, SBX_COPY_T_END, 0, "", 0) != 0)
-		(void)pub_fail(p, "malformed", "the files were not taken");
+		(void)pub_fail(p, "suite", "the files were not taken");
 }

@@ -90,14 +90,14 @@ take(struct cross *c, void *p, size_t n)
 	int error;
 
 	return (stream_take(c->in, p, n, &error, &why) == 0 ? 0 :
-	    pub_fail(c->p, "malformed", "%s", why));
+	    pub_fail(c->p, "suite", "%s", why));
 }
 
 static int
 give(struct cross *c, const void *p, size_t n)
 {
 	return (sbx_write_all(c->out, p, n) == 0 ? 0 : pub_fail(c->p,
-	    "malformed", "the files were not taken"));
+	    "suite", "the files were not taken"));
 }
 
 static int
@@ -109,7 +109,7 @@ begin(struct cross *c, uint64_t size)
 	hasher_begin(c->p->h, "blob", size);
 	pub_scan_begin(c->p, c->rec.path, c->old, c->nold);
 	return (stream_head(c->out, c->rec.type, c->rec.mode, path, size) == 0 ?
-	    0 : pub_fail(c->p, "malformed", "the files were not taken"));
+	    0 : pub_fail(c->p, "suite", "the files were not taken"));
 }
 
 static int
@@ -210,7 +210,7 @@ pass_file(struct cross *c)
 
 	r = stream_record(c->in, &c->rec, &error, &why);
 	if (r != 0)
-		return (r > 0 ? r : pub_fail(p, "malformed", "%s", why));
+		return (r > 0 ? r : pub_fail(p, "suite", "%s", why));
 	if (c->rec.size > SBX_COPY_MAX_BYTES - p->bytes)
 		return (fail_file(c, "too_large", "more bytes than may be "
 		    "published at once"));
