@@ -36,6 +36,7 @@ struct set {
 	uint8_t has[256];
 };
 
+static int fail(struct reader *r, const char *fmt, ...) SBX_PRINTF(2, 3);
 static int
 fail(struct reader *r, const char *fmt, ...)
 {

@@ -25,7 +25,7 @@ struct words {
 	/* built: */
 	uint8_t class[256];
 	unsigned shift;		/* of a state's row */
-	uint16_t *next;		/* [state << shift | class] */
+	uint32_t *next;		/* [row + class]: a row, state << shift */
 	uint32_t first_end;	/* the first state that ends a word */
 	struct ends *ends;	/* [state - first_end] */
 };
@@ -147,8 +147,8 @@ fill(struct words *w, const struct build *b)
 		for (int c = 0; c < 256; c++)
 			if (w->class[c] != 0 && !(c >= 'A' && c <= 'Z'))
 				w->next[(size_t)state << w->shift |
-				    w->class[c]] =
-				    (uint16_t)b->state[w->nodes[i].child[c]];
+				    w->class[c]] = b->state[
+				    w->nodes[i].child[c]] << w->shift;
 		if (end == NOTHING)
 			continue;
 		next = end == 0 ? NOTHING : b->end[b->fail[end]];
@@ -188,16 +188,15 @@ void
 words_find(const struct words *w, const char *p, size_t from, size_t to,
     words_found *found, void *ctx)
 {
-	const uint16_t *next = w->next;
-	const unsigned shift = w->shift;
-	uint32_t state = 0;
+	const uint32_t *next = w->next, first_end = w->first_end << w->shift;
+	const uint8_t *class = w->class;
+	uint32_t row = 0;
 
 	for (size_t i = from; i < to; i++) {
-		state = next[(size_t)state << shift |
-		    w->class[(uint8_t)p[i]]];
-		if (state < w->first_end)
+		row = next[row + class[(uint8_t)p[i]]];
+		if (row < first_end)
 			continue;
-		for (uint32_t e = state; e != NOTHING;
+		for (uint32_t e = row >> w->shift; e != NOTHING;
 		    e = w->ends[e - w->first_end].next)
 			found(ctx, w->ends[e - w->first_end].word, i + 1);
 	}

@@ -4,9 +4,10 @@ EXTRA_DIST += tests/bench/bench.py tests/bench/bench_image.py \
 	tests/bench/bench_snapshot.py tests/bench/bench_many.py \
 	tests/bench/bench_mcp.py tests/bench/mcp_server.mjs \
 	tests/bench/bench_clone.py \
-	tests/bench/bench_egress.py tests/bench/bench_search.py tests/bench/bench_verify.py
+	tests/bench/bench_egress.py tests/bench/bench_search.py tests/bench/bench_verify.py \
+	tests/bench/bench_scan.py
 .PHONY: bench
-bench: all $(SBX_BENCHES)
+bench: all $(SBX_BENCHES) bench_scan
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
 		python3 $(top_srcdir)/tests/bench/bench.py
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
@@ -28,6 +29,8 @@ bench: all $(SBX_BENCHES)
 		$${SBX_BENCH_MANY:-20}
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
 		python3 $(top_srcdir)/tests/bench/bench_verify.py
+	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
+		python3 $(top_srcdir)/tests/bench/bench_scan.py
 	@for b in $(SBX_BENCHES); do ./$$b || exit 1; done
 SBX_BENCHES =
 
@@ -50,3 +53,8 @@ bench_ca_SOURCES = tests/bench/bench_ca.c sbx-proxy/ca.c sbx-proxy/ca.h \
 bench_ca_CPPFLAGS = $(AM_CPPFLAGS) $(TLS_CFLAGS)
 bench_ca_LDADD = libsbxegress.a libsbx.a $(TLS_LIBS)
 SBX_BENCHES += bench_ca
+
+noinst_PROGRAMS += bench_scan
+bench_scan_SOURCES = tests/bench/bench_scan.c
+bench_scan_CPPFLAGS = $(AM_CPPFLAGS)
+bench_scan_LDADD = libsbxscan.a libsbx.a $(PCRE2_LIBS) -lm

@@ -245,8 +245,8 @@ test_all_have_examples(void)
 	}
 	ok(r->n > 40 && lacking == 0, "each of them has examples");
 	for (size_t i = 0; i < r->n; i++)
-		if (r->v[i].regex->words.n == 0)
-			printf("# tried everywhere: %s\n", r->v[i].id);
+		ok(r->v[i].regex->words.n > 0, "%s is found by words",
+		    r->v[i].id);
 	rules_free(r);
 	free(r);
 }
@@ -274,15 +274,553 @@ test_splits(void)
 	scan_free(s);
 }
 
+/* What one text of rules and one file come to: the first rule, "" for none. */
+static const char *
+first_of(const char *rules, const char *path, const char *old, const char *text)
+{
+	static struct seen got;
+	struct scan *s = must_new(rules);
+
+	if (s == NULL)
+		return ("refused");
+	(void)scan_pieces(s, path, old, text, strlen(text), SIZE_MAX / 2, &got);
+	scan_free(s);
+	return (got.n == 0 ? "" : got.rule[0]);
+}
+
+/* --- windows ------------------------------------------------------------------------- */
+
+/* Tokens all over a long file, at each place where windows meet. */
+static void
+test_windows(void)
+{
+	static const char token[] = "ghp_" B36;
+	const size_t n = 3 * SCAN_WINDOW, at[] = { 0, SCAN_MAX_MATCH - 20,
+		SCAN_WINDOW - 41, SCAN_WINDOW, SCAN_WINDOW + SCAN_MAX_MATCH - 7,
+		SCAN_WINDOW + SCAN_MAX_MATCH + 60,
+		SCAN_WINDOW + 2 * SCAN_MAX_MATCH - 39, 2 * SCAN_WINDOW - 3,
+		2 * SCAN_WINDOW + SCAN_MAX_MATCH - 1, n - sizeof(token) };
+	char *p = sbx_xcalloc(1, n), reason[SCAN_REASON];
+	struct scan *s = scan_new(NULL, 0, reason);
+	struct seen one, got;
+	unsigned line = 1, k = 0;
+	bool right = true;
+
+	for (size_t i = 0; i < n; i++)
+		p[i] = i % 77 == 76 ? '\n' : ' ';
+	for (size_t i = 0; i < SBX_NELEM(at); i++)
+		memcpy(p + at[i], token, sizeof(token) - 1);
+	(void)scan_pieces(s, "a", NULL, p, n, n, &one);
+	ok(one.n == SBX_NELEM(at), "%u of %zu", one.n, SBX_NELEM(at));
+	for (size_t i = 0; i < n && k < one.n; i++) {
+		if (k < SBX_NELEM(at) && i == at[k])
+			right = right && one.line[k++] == line;
+		line += p[i] == '\n';
+	}
+	ok(right && k == one.n, "on their lines");
+	(void)scan_pieces(s, "a", NULL, p, n, 4093, &got);
+	ok(memcmp(&one, &got, sizeof(got)) == 0, "the same in small pieces");
+	free(p);
+	scan_free(s);
+}
+
+/* One line of 100 MiB, and a key at its end. */
+static void
+test_long_line(void)
+{
+	static char block[1 << 20];
+	char reason[SCAN_REASON];
+	struct scan *s = scan_new(NULL, 0, reason);
+	struct seen got = { 0 };
+	uint64_t began = sbx_mono_ns();
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(block); i++)
+		block[i] = i % 127 > 10 ? "etaoins"[i % 7] :
+		    "token=(a); "[i % 127];
+	scan_begin(s, "a.min.js", "other\n", 6, see, &got);
+	for (int i = 0; i < 100 && r == 0; i++)
+		r = scan_add(s, block, sizeof(block));
+	r |= scan_add(s, "\"ghp_" B36 "\"", 42);
+	ok(scan_end(s) == 0 && r == 0 && got.n == 1 && got.line[0] == 1,
+	    "a line of 100 MiB in %llu ms", (unsigned long long)(sbx_mono_ns() -
+	    began) / 1000000);
+	scan_free(s);
+}
+
+/* --- forms of text --------------------------------------------------------------------- */
+
+static size_t
+utf16(const char *text, bool big, char *dst)
+{
+	size_t n = 0;
+
+	dst[n++] = big ? '\xfe' : '\xff';
+	dst[n++] = big ? '\xff' : '\xfe';
+	for (; *text != '\0'; text++) {
+		dst[n + big] = *text;
+		dst[n + !big] = '\0';
+		n += 2;
+	}
+	return (n);
+}
+
+static void
+test_forms(void)
+{
+	static const char text[] = "a\nb: \"ghp_" B36 "\"\n";
+	static const char nuls[] = "\0\1\0ghp_" B36 "\0\n";
+	char wide[2 * sizeof(text) + 2], reason[SCAN_REASON];
+	struct scan *s = scan_new(NULL, 0, reason);
+	struct seen got;
+	size_t n;
+
+	for (int big = 0; big < 2; big++) {
+		size_t bad = 0;
+
+		n = utf16(text, big, wide);
+		for (size_t piece = 1; piece < 9; piece++) {
+			(void)scan_pieces(s, "a", NULL, wide, n, piece, &got);
+			bad += got.n != 1 || got.line[0] != 2;
+		}
+		ok(bad == 0, "UTF-16 of %s end", big ? "the big" : "the little");
+		memset(&got, 0, sizeof(got));
+		scan_begin(s, "a", wide, n, see, &got);
+		(void)scan_add(s, text, sizeof(text) - 1);
+		ok(scan_end(s) == 0 && got.n == 0, "old, in UTF-16");
+	}
+	scan_text(s, "a\r\nb: \"ghp_" B36 "\"\r\n", &got);
+	ok(got.n == 1 && got.line[0] == 2, "CRLF");
+	(void)scan_pieces(s, "a.bin", NULL, nuls, sizeof(nuls) - 1, 7, &got);
+	ok(has(&got, "github-token"), "between NULs");
+	(void)scan_pieces(s, "a", NULL, "", 0, 1, &got);
+	ok(got.n == 0, "an empty file");
+	(void)scan_pieces(s, "a", NULL, "\xff", 1, 1, &got);
+	ok(got.n == 0, "half a mark");
+	scan_text(s, "key = \"ghp_" B36 "\" # gitleaks:allow", &got);
+	ok(has(&got, "github-token"), "a comment that allows does not count");
+	scan_text(s, "api_token = \"ghp_" B36 "\"", &got);
+	ok(got.n == 1 && has(&got, "github-token"), "the rule that knows it");
+	scan_free(s);
+}
+
+/* --- the base ------------------------------------------------------------------------- */
+
+static void
+test_old(void)
+{
+	static const char rules[] = "[[rules]]\nid = 'x'\n"
+	    "regex = '''BEGIN[a-z\\s]+END|tok-[0-9]+'''\n";
+	static const struct {
+		const char *old, *text, *rule, *why;
+	} v[] = {
+		{ "tok-1\n", "tok-1\n", "", "an old line" },
+		{ "tok-1", "\n\ntok-1\nmore", "", "elsewhere" },
+		{ "tok-1\r\n", "tok-1\n", "", "with another end of line" },
+		{ "tok-1\n", " tok-1\n", "x", "a line that changed" },
+		{ "tok-1\n", "tok-12\n", "x", "a longer one" },
+		{ "tok-12\n", "tok-1\n", "x", "a shorter one" },
+		{ "", "tok-1\n", "x", "an empty base" },
+		{ NULL, "tok-1\n", "x", "no base" },
+		{ "BEGIN\nab\nEND\n", "BEGIN\nab\nEND\n", "", "three lines" },
+		{ "BEGIN\nab\nEND\n", "BEGIN\nac\nEND\n", "x", "one of them new" },
+		{ "tok-1\n", "tok-1 tok-2\n", "x", "a second on it" },
+	};
+
+	for (size_t i = 0; i < SBX_NELEM(v); i++)
+		ok(strcmp(first_of(rules, "a", v[i].old, v[i].text),
+		    v[i].rule) == 0, "base: %s", v[i].why);
+}
+
+/* --- what rules say ---------------------------------------------------------------------- */
+
+#define RULE "[[rules]]\nid = 'x'\nregex = '''tok-([0-9a-f]+)(=[a-z]+)?'''\n"
+#define ALLOW RULE "[[rules.allowlists]]\n"
+static const struct {
+	const char *rules, *path, *text, *rule, *why;
+} says[] = {
+	{ RULE, "a", "TOK-1", "", "letters count" },
+	{ RULE "keywords = ['ToK']\n", "a", "tok-1", "x", "a keyword in any case" },
+	{ RULE "keywords = ['other']\n", "a", "tok-1", "", "no keyword" },
+	{ RULE "keywords = ['other']\n", "a", "tok-1 oTHer", "x",
+	    "a keyword elsewhere" },
+	{ RULE "entropy = 2\n", "a", "tok-1111111", "", "too even" },
+	{ RULE "entropy = 2\n", "a", "tok-0123456", "x", "uneven enough" },
+	{ RULE "entropy = 2.9\nsecretGroup = 2\n", "a", "tok-0123456789=aa", "",
+	    "of the group that is named" },
+	{ RULE "path = '''\\.py$'''\n", "a.py", "tok-1", "x", "its path" },
+	{ RULE "path = '''\\.py$'''\n", "a.pyc", "tok-1", "", "another path" },
+	{ "[[rules]]\nid = 'p'\npath = '''(^|/)id_rsa$'''\n", "x/id_rsa", "", "p",
+	    "a path alone" },
+	{ "[[rules]]\nid = 'p'\npath = '''(^|/)id_rsa$'''\n", "x/id_rsa2", "", "",
+	    "not that path" },
+	{ RULE "[rules.allowlist]\nregexes = ['^12$']\n", "a", "tok-12", "",
+	    "the secret is allowed" },
+	{ RULE "[rules.allowlist]\nregexes = ['^12$']\n", "a", "tok-123", "x",
+	    "another is not" },
+	{ ALLOW "regexTarget = 'match'\nregexes = ['^tok-12$']\n", "a", "tok-12",
+	    "", "by the match" },
+	{ ALLOW "regexTarget = 'line'\nregexes = ['^# .*$']\n", "a",
+	    "x\n# tok-12 # \ny", "", "by the line" },
+	{ ALLOW "regexTarget = 'line'\nregexes = ['^# .*$']\n", "a",
+	    "# \n tok-12\n# ", "x", "not by another line" },
+	{ ALLOW "stopwords = ['BeE']\n", "a", "tok-1bee2", "",
+	    "a word that stops" },
+	{ ALLOW "stopwords = ['bee']\n", "a", "bee tok-12", "x",
+	    "only in the secret" },
+	{ ALLOW "stopwords = ['1']\n[[rules.allowlists]]\nstopwords = ['2']\n",
+	    "a", "tok-2", "", "any allowlist" },
+	{ ALLOW "paths = ['''^t/''']\n", "t/a", "tok-1", "",
+	    "a path that is allowed" },
+	{ ALLOW "condition = 'AND'\npaths = ['''^t/''']\nstopwords = ['2']\n",
+	    "t/a", "tok-1", "x", "both: one is not enough" },
+	{ ALLOW "condition = 'AND'\npaths = ['''^t/''']\nstopwords = ['2']\n",
+	    "t/a", "tok-12", "", "both" },
+	{ ALLOW "condition = 'and'\npaths = ['''^t/''']\ncommits = ['abc']\n",
+	    "t/a", "tok-12", "x", "a commit is never this one" },
+	{ "[allowlist]\npaths = ['''^t/''']\n" RULE, "t/a", "tok-1", "",
+	    "a path, for all rules" },
+	{ "[[allowlists]]\nstopwords = ['1']\n" RULE, "a", "tok-1", "",
+	    "a word, for all rules" },
+	{ "[[allowlists]]\ntargetRules = ['x']\nstopwords = ['1']\n" RULE
+	    "[[rules]]\nid = 'y'\nregex = 'tok-.'\n", "a", "tok-1", "y",
+	    "for one of two" },
+	{ "title = 't'\nminVersion = 'v8.25.0'\n" RULE "tags = ['a', \"b\", ]\n"
+	    "description = \"\"\"a\nb\"\"\"\n", "a", "tok-1", "x",
+	    "what says nothing" },
+	{ "[[RULES]]\nID='x'\nRegex='''a''' # why\r\nSECRETGROUP=0\n", "a", "a",
+	    "x", "names in any case" },
+	{ "[[rules]]\nid='x'\nregex=\"\"\"\nto\\\n   k\\u002d[0-9]\"\"\"\n", "a",
+	    "tok-1", "x", "a string over lines" },
+	{ "[[rules]]\nid='x'\nregex=''''[a]''''\n", "a", "'a'", "x",
+	    "quotes at the end of a string" },
+};
+
+static void
+test_says(void)
+{
+	for (size_t i = 0; i < SBX_NELEM(says); i++)
+		ok(strcmp(first_of(says[i].rules, says[i].path, NULL,
+		    says[i].text), says[i].rule) == 0, "rules: %s", says[i].why);
+}
+
+static const struct {
+	const char *rules, *why;
+} refused[] = {
+	{ "#", "no rules" },
+	{ "[extend]\nuseDefault = true\n" RULE, "line 1: [extend]" },
+	{ RULE "skipReport = true\n", "\"skipReport\" is not understood in "
+	    "[[rules]]" },
+	{ RULE "[[rules.required]]\nid = 'y'\n", "[[rules.required]]" },
+	{ RULE "[other]\n", "[other] is not understood" },
+	{ "regex = 'a'\n", "line 1: \"regex\" is not understood in the file's" },
+	{ RULE "regex = 'a'\n", "line 4: \"regex\" twice" },
+	{ RULE "id = 'a'\n", "\"id\" twice" },
+	{ RULE RULE, "the id \"x\" twice" },
+	{ "[[rules]]\nregex = 'a'\n", "has no id" },
+	{ "[[rules]]\nid = 'a'\n", "a: neither regex nor path" },
+	{ "[[rules]]\nid = 'scan-limit'\nregex = 'a'\n", "is taken" },
+	{ "[[rules]]\nid = 'a b'\nregex = 'a'\n", "visible ASCII" },
+	{ "[[rules]]\nid = 'a'\nregex = 'a*'\n", "what is empty" },
+	{ "[[rules]]\nid = 'a'\nregex = 'a)'\n", "line 3: a: at byte 2" },
+	{ RULE "secretGroup = 3\n", "secretGroup 3, but regex has 2" },
+	{ RULE "secretGroup = 1.5\n", "secretGroup is" },
+	{ RULE "entropy = '3'\n", "\"entropy\" is a number" },
+	{ RULE "entropy = 9\n", "0 to 8" },
+	{ RULE "entropy = 1e3\n", "a form that is not understood" },
+	{ RULE "entropy = 1_0\n", "a form that is not understood" },
+	{ RULE "entropy = 2026-01-01\n", "a form that is not understood" },
+	{ RULE "entropy = 03\n", "a value was expected" },
+	{ RULE "keywords = 'a'\n", "\"keywords\" is an array" },
+	{ RULE "keywords = ['']\n", "an empty word" },
+	{ RULE "keywords = [1]\n", "something but strings" },
+	{ RULE "keywords = [['a']]\n", "something but strings" },
+	{ RULE "keywords = ['a' 'b']\n", "lacks a comma" },
+	{ RULE "keywords = ['a',\n", "line 5: an array does not end" },
+	{ RULE "allowlist = { regexes = ['a'] }\n", "an inline table" },
+	{ RULE "a.b = 'c'\n", "the dotted key \"a.\"" },
+	{ RULE "\"id\" = 'c'\n", "a key in quotes" },
+	{ RULE "tags\n", "lacks its =" },
+	{ RULE "tags = []]\n", "something follows" },
+	{ RULE "description = 'a\n", "a string does not end" },
+	{ RULE "description = '''a\n", "a string does not end" },
+	{ RULE "description = 'a\001'\n", "a control character" },
+	{ RULE "description = \"\\d\"\n", "'''three quotes'''" },
+	{ RULE "description = \"\\u0000\"\n", "a NUL" },
+	{ RULE "description = \"\\ud800\"\n", "no character" },
+	{ RULE "description = \"\\u12\"\n", "lacks digits" },
+	{ RULE "description = 'a\377'\n", "not UTF-8" },
+	{ RULE "description = '\300\200'\n", "not UTF-8" },
+	{ ALLOW "description = 'a'\n", "says nothing" },
+	{ ALLOW "regexes = ['(?=a)']\n", "x: at byte 3" },
+	{ ALLOW "regexTarget = 'path'\n", "regexTarget is" },
+	{ ALLOW "condition = 'XOR'\n", "condition is" },
+	{ ALLOW "targetRules = ['x']\n", "not understood" },
+	{ RULE "[rules.allowlist]\npaths = ['a']\n[[rules.allowlists]]\n",
+	    "not both" },
+	{ "[[rules.allowlists]]\npaths = ['a']\n", "before the first" },
+	{ "[[allowlists]]\ntargetRules = ['z']\npaths = ['a']\n" RULE,
+	    "targetRules names \"z\"" },
+	{ "[rules\n", "lacks its ]" },
+	{ "[[rules]\n", "lacks its ]" },
+};
+
+/* What is not taken, and why. */
+static void
+refuse(const char *rules, size_t n, const char *why)
+{
+	char reason[SCAN_REASON];
+	struct scan *s = scan_new(rules, n, reason);
+
+	ok(s == NULL && strstr(reason, why) != NULL, "refused: %s (%s)", why,
+	    s == NULL ? reason : "taken");
+	scan_free(s);
+}
+
+static void
+test_refused(void)
+{
+	static const char one[] = "[[rules]]\nid='aaa'\npath='a'\n";
+	const size_t n = SCAN_MAX_RULES_BYTES + 1, len = sizeof(one) - 1;
+	char *text = sbx_xcalloc(1, n), id[4];
+	size_t k = 0;
+
+	for (size_t i = 0; i < SBX_NELEM(refused); i++)
+		refuse(refused[i].rules, strlen(refused[i].rules),
+		    refused[i].why);
+	memset(text, '\n', n);
+	refuse(text, n, "more than 1048576 bytes");
+	memset(text, 'a', n);
+	memcpy(text, "title = '", 9);
+	refuse(text, n - 1, "a string of more than 32768 bytes");
+	for (; k <= SCAN_MAX_RULES; k++) {
+		(void)snprintf(id, sizeof(id), "%03zu", k);
+		memcpy(text + k * len, one, len);
+		memcpy(text + k * len + 14, id, 3);
+	}
+	refuse(text, k * len, "more than 512 rules");
+	free(text);
+}
+
+/* --- expressions ------------------------------------------------------------------------- */
+
+static const struct {
+	const char *re, *text, *match;	/* NULL: none */
+} exprs[] = {
+	{ "a$", "a\n", NULL }, { "(?m)a$", "a\nb", "a" }, { "a\\z", "a\n", NULL },
+	{ "(?m)^b", "a\nb", "b" }, { "^b", "a\nb", NULL }, { "(?m)^$x", "x", NULL },
+	{ "a.b", "a\nb", NULL }, { "(?s)a.b", "a\nb", "a\nb" },
+	{ "a.b", "a\rb", "a\rb" }, { "a\\sb", "a\vb", NULL },
+	{ "a\\sb", "a\fb", "a\fb" }, { "a[\\s]b", "a\vb", NULL },
+	{ "a[\\S]b", "a\vb", "a\vb" }, { "a\\vb", "a\vb", "a\vb" },
+	{ "a\\vb", "a\nb", NULL }, { "[[:space:]]", "\v", "\v" },
+	{ "(?i)aB", "Ab", "Ab" }, { "a(?i)b|c", "C", "C" }, { "(a(?i)b)c", "aBC",
+	    NULL }, { "(?i:a)b", "Ab", "Ab" }, { "(?i:a)b", "AB", NULL },
+	{ "(?i)a(?-i)b", "AB", NULL }, { "(?i)a(?-i)b", "Ab", "Ab" },
+	{ "(?i)[^a]", "A", NULL }, { "(?i)[a-c]+", "aBC", "aBC" },
+	{ "(?i)[[:^upper:]]", "a", NULL }, { "[^[:^alpha:]]+", "1ab", "ab" },
+	{ "(?i)x(?-i:[^a])", "XA", "XA" }, { "((?i)a)b", "AB", NULL },
+	{ "a{,2}", "a{,2}", "a{,2}" }, { "a{2", "a{2", "a{2" },
+	{ "a{2}", "aaa", "aa" }, { "a{2,}", "aaa", "aaa" }, { "a{1,2}", "aaa",
+	    "aa" }, { "a{1,2}?", "aaa", "a" }, { "(?U)a+", "aaa", "a" },
+	{ "(?U)a+?", "aaa", "aaa" }, { "a{01}", "a{01}", "a{01}" },
+	{ "[]a]+", "]a", "]a" }, { "[^]a]", "]ab", "b" }, { "[a-]+", "-a", "-a" },
+	{ "[\\w-.]+", "a-.", "a-." }, { "[[a]+", "[a", "[a" }, { "[\\]]", "]",
+	    "]" }, { "[\\x41-\\x43]+", "ABC", "ABC" }, { "\\x{41}", "A", "A" },
+	{ "\\101", "A", "A" }, { "\\07", "\a", "\a" }, { "\\Qa.b\\E.", "a.bx",
+	    "a.bx" }, { "\\Qa.b", "a.b", "a.b" }, { "\\_\\-\\/\\\"", "_-/\"",
+	    "_-/\"" }, { "(?P<n>a)(?<m>b)", "ab", "ab" }, { "a|ab", "ab", "a" },
+	{ "(?:a|ab)c", "abc", "abc" }, { "\\bfoo\\B", "foo food", "foo" },
+	{ "\303\251+", "\303\251\303\251", "\303\251\303\251" },
+	{ "gh[pou]_(?:x|yy)", "Agho_yy", "gho_yy" }, { "a\\.b", "axb", NULL },
+	{ "[#-&]+ x", "$% x", "$% x" }, { "a{0}b", "ab", "b" }, { "(|a)b", "ab",
+	    "ab" }, { "[^\\d\\D]|x", "x", "refused" },
+	/* not in Go's syntax, or not the same there */
+	{ "(?=a)", "", "around" }, { "(?!a)b", "", "around" }, { "(?<=a)b", "",
+	    "around" }, { "(?<!a)b", "", "around" }, { "(?>a)", "", "(?..." },
+	{ "(a)\\1", "", "a reference back" }, { "(?P=n)", "", "(?..." },
+	{ "(?R)", "", "(?..." }, { "(?#a)", "", "(?..." }, { "(?|a)", "",
+	    "(?..." }, { "(*UTF)a", "", "(*...)" }, { "a++", "", "of a repetition" },
+	{ "a**", "", "of a repetition" }, { "a{2}{3}", "", "of a repetition" },
+	{ "a???", "", "of a repetition" }, { "*a", "", "of nothing" },
+	{ "(+a)", "", "of nothing" }, { "^*", "", "no length" },
+	{ "\\b+", "", "no length" }, { "(?i)*a", "", "no length" },
+	{ "a{1001}", "", "<= 1000" }, { "a{3,2}", "", "n <= m" },
+	{ "\\pL", "", "Unicode" }, { "\\P{Greek}", "", "Unicode" },
+	{ "\\x{e9}", "", "above 7f" }, { "\\xg", "", "without its digits" },
+	{ "\\377", "", "above 177" }, { "\\8", "", "a reference back" },
+	{ "\\C", "", "an escape that" }, { "\\K", "", "an escape that" },
+	{ "\\h", "", "an escape that" }, { "\\R", "", "an escape that" },
+	{ "\\G", "", "an escape that" }, { "\\E", "", "an escape that" },
+	{ "\\Z", "", "an escape that" }, { "a\\", "", "a backslash" },
+	{ "[\\b]", "", "an escape that" }, { "[a-\\d]", "", "an escape that" },
+	{ "[b-a]", "", "before it begins" }, { "[a", "", "lacks its ]" },
+	{ "[[:foo:]]", "", "not known" }, { "[[:<:]]", "", "not known" },
+	{ "[\303\251]", "", "beyond ASCII" }, { "(?i)\303\251", "",
+	    "beyond ASCII" }, { "(a", "", "lacks its )" }, { "a)", "",
+	    "without its (" }, { "(?P<a-b>c)", "", "a group's name" },
+	{ "(?x)a", "", "(?..." }, { "(?i", "", "(?..." }, { "(?)a", "", "(?..." },
+	{ "\\Qa\\E+", "", "behind \\E" },
+};
+
+static void
+test_expr(const char *expr, const char *text, const char *want,
+    pcre2_match_data *m)
+{
+	PCRE2_SIZE *o = pcre2_get_ovector_pointer(m);
+	char why[SCAN_REASON] = "";
+	struct re re;
+	int r = re_compile(&re, expr, why);
+
+	if (r != 0) {
+		ok(want != NULL && (text[0] == '\0' ? strstr(why, want) != NULL :
+		    strcmp(want, "refused") == 0), "/%s/ is refused: %s", expr,
+		    why);
+	} else {
+		r = pcre2_match(re.code, (PCRE2_SPTR)text, strlen(text), 0, 0,
+		    m, NULL);
+		ok(text[0] != '\0' && (want == NULL ? r < 0 : r >= 0 &&
+		    o[1] - o[0] == strlen(want) && memcmp(text + o[0], want,
+		    o[1] - o[0]) == 0 && re.min <= o[1] - o[0] && re.max >=
+		    o[1] - o[0]), "/%s/ %s", expr, want == NULL ?
+		    "does not match" : "matches");
+	}
+	re_free(&re);
+}
+
+static void
+test_exprs(void)
+{
+	pcre2_match_data *m = pcre2_match_data_create(8, NULL);
+
+	for (size_t i = 0; i < SBX_NELEM(exprs); i++)
+		test_expr(exprs[i].re, exprs[i].text, exprs[i].match, m);
+	pcre2_match_data_free(m);
+}
+
+/* How often it matches, by looking everywhere. */
+static unsigned
+count_all(const struct re *re, const char *p, size_t n, pcre2_match_data *m)
+{
+	const PCRE2_SIZE *o = pcre2_get_ovector_pointer(m);
+	unsigned found = 0;
+
+	for (size_t at = 0; pcre2_match(re->code, (PCRE2_SPTR)p, n, at, 0, m,
+	    NULL) >= 0; at = o[1])
+		found++;
+	return (found);
+}
+
+/* What is found around words is what is found by looking everywhere. */
+static void
+test_around(void)
+{
+	static const char *const patterns[] = {
+		"ab[cd]", "[abc]{0,5}abc", "(?i)(?:ab|bca|cc)d*", "a(?:bc|cb)+a",
+		"(?:a|b)?cab{1,3}", "\\babc?\\b", "(?m)^ab.*$", "[ab]{2}c[ab]{2}",
+		"(?:ab){2,}c", "a.{0,4}bc\\W", "(?:abc|bcd|cda){2}",
+	};
+	static char text[1500];
+	pcre2_match_data *m = pcre2_match_data_create(8, NULL);
+	char rules[256], reason[SCAN_REASON];
+	uint32_t seed = 1;
+	unsigned words = 0;
+
+	for (size_t i = 0; i < SBX_NELEM(patterns); i++) {
+		unsigned bad = 0, total = 0;
+		struct scan *s;
+		struct seen got;
+		struct re re;
+
+		(void)snprintf(rules, sizeof(rules), "[[rules]]\nid = 'x'\n"
+		    "regex = '''%s'''\n", patterns[i]);
+		s = must_new(rules);
+		(void)re_compile(&re, patterns[i], reason);
+		words += re.words.n > 0;
+		for (int round = 0; round < 100; round++) {
+			for (size_t k = 0; k < sizeof(text); k++) {
+				seed = seed * 1664525u + 1013904223u;
+				text[k] = "aabbccddabcABC \n"[seed >> 28];
+			}
+			(void)scan_pieces(s, "a", NULL, text, sizeof(text),
+			    1 + (seed >> 16) % 999, &got);
+			bad += got.n != count_all(&re, text, sizeof(text), m);
+			total += got.n;
+		}
+		ok(bad == 0 && total > 20, "/%s/: the same %u", patterns[i],
+		    total);
+		re_free(&re);
+		scan_free(s);
+	}
+	ok(words > 8, "%u of them by words", words);
+	pcre2_match_data_free(m);
+}
+
+/* --- limits ------------------------------------------------------------------------------ */
+
+static void
+test_limits(void)
+{
+	static char text[64 << 10];
+	struct seen got;
+	struct scan *s = must_new("[[rules]]\nid='x'\n"
+	    "regex='''(?:a+)+[bc]'''\n");
+	uint64_t began = sbx_mono_ns(), ms;
+	size_t n = 0;
+
+	memset(text, 'a', sizeof(text));
+	ok(scan_pieces(s, "a", NULL, text, sizeof(text), 999, &got) == -1 &&
+	    got.limits == 1 && got.n == 1, "an expression without end");
+	ms = (sbx_mono_ns() - began) / 1000000;
+	ok(ms < 8000, "it took %llu ms", (unsigned long long)ms);
+	ok(scan_pieces(s, "a", NULL, "aab", 3, 1, &got) == 0 && got.n == 1,
+	    "the next file is looked at");
+	scan_free(s);
+	s = must_new("[[rules]]\nid='x'\nregex='''tok-[0-9]'''\n");
+	for (; n + 6 < sizeof(text) && n < 6 * (SCAN_MAX_FINDINGS + 5); n += 6)
+		memcpy(text + n, "tok-1\n", 6);
+	ok(scan_pieces(s, "a", NULL, text, n, n, &got) == -1 &&
+	    got.n == SCAN_MAX_FINDINGS + 1 && got.limits == 1,
+	    "more findings than are told: %u", got.n);
+	ok(scan_pieces(s, "a", "tok-1\n", text, n, n, &got) == 0 && got.n == 0,
+	    "old ones are not counted");
+	scan_free(s);
+}
+
+static void
+test_fingerprint(void)
+{
+	struct scan *s = must_new(RULE);
+	struct seen one, two;
+
+	scan_text(s, "tok-12", &one);
+	scan_text(s, "\n  tok-12=a", &two);
+	ok(one.n == 1 && strcmp(one.print[0], two.print[0]) == 0 &&
+	    one.line[0] == 1 && two.line[0] == 2, "of the secret alone");
+	/* printf 'x\0src/a.c\00012\0' | sha256sum */
+	ok(strcmp(one.print[0], "4b555143232a0487bd9536154f074b11"
+	    "1df07ac26cd6b406fd5409cc0d4b2b61") == 0, "%s", one.print[0]);
+	scan_text(s, "tok-13", &two);
+	ok(strcmp(one.print[0], two.print[0]) != 0, "another secret");
+	scan_free(s);
+}
+
 int
 main(void)
 {
-	struct scan *s = must_new("[[rules]]\nid='a'\nregex='''(?m)^BEGIN'''\n");
-
-	scan_free(s);
 	tap_plan(0);
 	test_examples();
 	test_all_have_examples();
 	test_splits();
+	test_windows();
+	test_long_line();
+	test_forms();
+	test_old();
+	test_says();
+	test_refused();
+	test_exprs();
+	test_around();
+	test_limits();
+	test_fingerprint();
 	return (tap_done());
 }
