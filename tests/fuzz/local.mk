@@ -4,7 +4,8 @@
 # corpus in corpus/NAME.
 SBX_FUZZERS = fuzz_wire fuzz_conf fuzz_jsonrpc fuzz_json fuzz_journal \
 	fuzz_gitconfig fuzz_view fuzz_image fuzz_import fuzz_http \
-	fuzz_front fuzz_egress fuzz_answer fuzz_report fuzz_courier fuzz_judge_publish
+	fuzz_front fuzz_egress fuzz_answer fuzz_report fuzz_courier \
+	fuzz_judge_publish fuzz_scan
 
 if FUZZERS
 AM_CFLAGS += -fsanitize=fuzzer-no-link
@@ -106,6 +107,11 @@ fuzz_judge_publish_SOURCES = tests/fuzz/fuzz_judge_publish.c $(FUZZ_MAIN) \
 fuzz_judge_publish_CPPFLAGS = $(AM_CPPFLAGS) $(CRYPTO_CFLAGS)
 fuzz_judge_publish_LDFLAGS = $(FUZZ_LINK)
 fuzz_judge_publish_LDADD = libsbx.a $(CRYPTO_LIBS)
+
+fuzz_scan_SOURCES = tests/fuzz/fuzz_scan.c $(FUZZ_MAIN)
+fuzz_scan_CPPFLAGS = $(AM_CPPFLAGS)
+fuzz_scan_LDFLAGS = $(FUZZ_LINK)
+fuzz_scan_LDADD = libsbxscan.a libsbx.a $(PCRE2_LIBS) -lm
 
 .PHONY: fuzzers
 fuzzers: $(SBX_FUZZERS)
