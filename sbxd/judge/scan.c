@@ -31,8 +31,6 @@
 #define FAST_NS 2000000u
 #define FILE_NS 10000000000ull	/* for a file, and for each of its windows: */
 #define WINDOW_NS 250000000ull
-#define ENCODED_MIN 24		/* characters of base64 */
-#define ENCODED_MAX (80u << 10)
 
 /* Where matches may begin, both ends included. */
 struct span {
@@ -98,6 +96,7 @@ struct scan {
 	unsigned total;		/* findings reported */
 	/* its window: */
 	char *buf;
+	char decoded[BASE64_MAX];
 	size_t len, from;
 	uint64_t off;
 	uint32_t line;		/* of buf[0] */
@@ -655,6 +654,25 @@ look(struct scan *s, const struct view *v)
 	return (0);
 }
 
+/* What is base64 in the window, as if it stood there decoded: once. */
+static int
+look_encoded(struct scan *s, const struct view *v)
+{
+	struct view in = { .p = s->decoded, .ends = true, .outer = v };
+
+	for (in.at = v->from; base64_next(v->p, v->len, v->limit, &in.at,
+	    &in.end); in.at = in.end) {
+		size_t n = in.end - in.at;
+
+		in.len = base64_decode(v->p + in.at, n < BASE64_MAX ? n :
+		    BASE64_MAX, s->decoded);
+		in.limit = in.len;
+		if (in.len > 0 && look(s, &in) != 0)
+			return (-1);
+	}
+	return (0);
+}
+
 static int
 by_place(const void *a, const void *b)
 {
@@ -715,7 +733,7 @@ window(struct scan *s, bool ends)
 
 	s->last = sbx_mono_ns();
 	s->budget += WINDOW_NS;
-	r = look(s, &v);
+	r = look(s, &v) != 0 || look_encoded(s, &v) != 0;
 	flush(s);
 	if (r != 0)
 		return (reach_limit(s));

@@ -141,7 +141,7 @@ struct old *old_new(const void *p, size_t n);
 bool old_has(struct old *o, const char *line, size_t n);
 void old_free(struct old *o);
 
-/* --- scan_text.c: UTF-16 ------------------------------------------------------- */
+/* --- scan_text.c: UTF-16 and base64 --------------------------------------------- */
 enum text_form { TEXT_UNKNOWN, TEXT_BYTES, TEXT_LE, TEXT_BE };
 struct text {
 	enum text_form form;
@@ -154,5 +154,14 @@ size_t text_put(struct text *t, const uint8_t *p, size_t n, char *dst);
 size_t text_end(struct text *t, char *dst);
 /* The form that the first two bytes say. */
 enum text_form text_form(const uint8_t *p, size_t n);
+
+#define BASE64_MIN 24		/* characters */
+#define BASE64_MAX (48u << 10)	/* of a longer run, the first */
+/* The next run of base64, of BASE64_MIN at least, that begins from *at to before
+ * limit; in either alphabet.  false: there is none. */
+bool base64_next(const char *p, size_t len, size_t limit, size_t *at,
+    size_t *ret_end);
+/* dst has room for 3/4 of n.  0: it is none, or not of printable text. */
+size_t base64_decode(const char *p, size_t n, char *dst);
 
 #endif

@@ -404,6 +404,57 @@ test_forms(void)
 	scan_free(s);
 }
 
+static void
+encode(const char *p, char *dst)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	    "abcdefghijklmnopqrstuvwxyz0123456789+/";
+	uint32_t bits = 0;
+	unsigned have = 0;
+
+	for (; *p != '\0'; p++)
+		for (bits = bits << 8 | (uint8_t)*p, have += 8; have >= 6;
+		    have -= 6)
+			*dst++ = digits[bits >> (have - 6) & 63];
+	if (have > 0)
+		*dst++ = digits[bits << (6 - have) & 63];
+	*dst = '\0';
+}
+
+static void
+test_base64(void)
+{
+	static const char *const texts[] = { "ghp_" B36, "x ghp_" B36 "\n",
+		"\nxy ghp_" B36 };
+	char reason[SCAN_REASON], code[128], text[512];
+	struct scan *s = scan_new(NULL, 0, reason);
+	struct seen one, got;
+	size_t bad = 0, n;
+
+	for (size_t i = 0; i < SBX_NELEM(texts); i++) {
+		encode(texts[i], code);
+		n = (size_t)snprintf(text, sizeof(text), "data:\n  t: %s%s\n",
+		    code, &"=="[i % 3]);
+		(void)scan_pieces(s, "a", NULL, text, n, n, &one);
+		ok(one.n == 1 && has(&one, "github-token") && one.line[0] == 2,
+		    "in base64, with %zu before it", i);
+		for (size_t piece = 1; piece < 30; piece++) {
+			(void)scan_pieces(s, "a", NULL, text, n, piece, &got);
+			bad += memcmp(&one, &got, sizeof(got)) != 0;
+		}
+		(void)scan_pieces(s, "a", text, text, n, n, &got);
+		bad += got.n != 0;
+	}
+	ok(bad == 0, "the same in pieces, and not new if it is old");
+	encode("\001\002ghp_" B36, code);
+	scan_text(s, code, &got);
+	ok(got.n == 0, "not in what is no text");
+	encode("gh", code);
+	scan_text(s, code, &got);
+	ok(got.n == 0, "not in what is short");
+	scan_free(s);
+}
+
 /* --- the base ------------------------------------------------------------------------- */
 
 static void
@@ -815,6 +866,7 @@ main(void)
 	test_windows();
 	test_long_line();
 	test_forms();
+	test_base64();
 	test_old();
 	test_says();
 	test_refused();
