@@ -394,9 +394,12 @@ leaf_went(struct pub *p, const struct name *e, struct built *ret)
 {
 	const struct decl *d = e->leaf;
 
-	if (d->base_mode == 0)
-		return (fail_path(p, "missing", d->path, strlen(d->path),
-		    "neither the sandbox nor the base has it"));
+	if (d->base_mode == 0) {
+		/* said at the end, with what the others came to */
+		if (p->gone == NULL)
+			p->gone = d;
+		return (0);
+	}
 	if (d->base_mode == MODE_TREE)
 		return (fail_path(p, "path", d->path, strlen(d->path), "the "
 		    "base has a directory of that name: declare its files"));
@@ -561,8 +564,12 @@ pub_build(struct pub *p)
 	if (p->step[0] != '\0' || build(p, 0, 0, p->n, &p->base_tree, &b) != 0)
 		return;
 	p->tree = b.id;
+	if (p->gone != NULL)
+		(void)fail_path(p, "missing", p->gone->path,
+		    strlen(p->gone->path), "neither the sandbox nor the base "
+		    "has it");
 	/* a merge may change nothing */
-	if (!b.changed && p->parent2[0] == '\0')
+	else if (!b.changed && p->parent2[0] == '\0')
 		(void)pub_fail(p, "unchanged", "every declared file is as in "
 		    "the base already");
 	else if (p->total > 0)

@@ -153,6 +153,7 @@ struct pub {
 	uint32_t allow;
 	char *names;		/* owned */
 	struct decl *v;		/* owned; sorted by path */
+	const struct decl *gone; /* the first that nobody has */
 	size_t n;
 	char *message;		/* owned */
 	size_t message_len;

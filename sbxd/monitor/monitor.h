@@ -326,6 +326,7 @@ struct publish {
 	/* as asked for; owned: dir, names, message */
 	char *dir, *names, *message;
 	size_t nnames, nmessage;
+	char names_hash[65];		/* what is left of names at its end */
 	char host[254], repo[141], branch[245], base[65], parent2[65];
 	uint32_t flags;
 	char digest[96];		/* of its sandbox's image */

@@ -470,6 +470,47 @@ keep_findings(struct publish *p, const struct sbx_judged *q)
 }
 
 /*
+ * The same paths went to that branch before, and it is where they made it: as
+ * nothing has changed since, not even what was deleted then, they landed.
+ */
+static const struct publish *
+made_before(const struct publish *p, const struct sbx_judged *q)
+{
+	const struct publish *o;
+
+	if ((strcmp(q->step, "unchanged") != 0 &&
+	    strcmp(q->step, "missing") != 0) ||
+	    q->added + q->modified + q->deleted != 0)
+		return (NULL);
+	for (o = p->m->publishes; o < p->m->publishes + MAX_PUBLISHES; o++)
+		if (o->used && o != p && o->who == p->who &&
+		    (o->outcome == SBX_PUBLISH_PUSHED ||
+		    o->outcome == SBX_PUBLISH_LANDED) &&
+		    strcmp(o->commit, p->base) == 0 &&
+		    strcmp(o->commit, p->tip) == 0 &&
+		    strcmp(o->host, p->host) == 0 &&
+		    strcmp(o->repo, p->repo) == 0 &&
+		    strcmp(o->branch, p->branch) == 0 &&
+		    strcmp(o->names_hash, p->names_hash) == 0)
+			return (o);
+	return (NULL);
+}
+
+static void
+judge_refused(struct publish *p, const struct sbx_judged *q)
+{
+	const struct publish *o = made_before(p, q);
+
+	if (o == NULL) {
+		file_fail(p, q->step, q->reason);
+		return;
+	}
+	memcpy(p->tree, o->tree, sizeof(p->tree));
+	memcpy(p->commit, o->commit, sizeof(p->commit));
+	publish_end(p, SBX_PUBLISH_LANDED);
+}
+
+/*
  * Safe for a hostile judge, who speaks once: what it says goes out only where
  * the publisher made the same of other bytes' ids, and it cannot say where to.
  */
@@ -490,10 +531,10 @@ publish_judged(struct publish *p, const struct sbx_judged *q)
 	    .phase = "verdict", .who = p->who, .container = p->work,
 	    .run = p->id, .code = q->step[0] != '\0' }, "step", q->step,
 	    "reason", q->reason, "tree", q->tree, "commit", q->commit,
-	    "findings", total, "first", q->findings.count > 0 ?
+	    "findings", total, "rule", q->findings.count > 0 ?
 	    q->findings.data : "", NULL);
 	if (q->step[0] != '\0') {
-		file_fail(p, q->step, q->reason);
+		judge_refused(p, q);
 		return (0);
 	}
 	p->judged = true;

@@ -3,6 +3,7 @@
 #include "common/base/image.h"
 #include "common/base/json.h"
 #include "common/base/publish.h"
+#include "common/base/sha256.h"
 
 #include <event2/event.h>
 #include <fcntl.h>
@@ -517,6 +518,7 @@ begin(struct publish *new, struct worker *w)
 {
 	struct monitor *m = new->m;
 	struct publish *p = publish_room(m, w->who);
+	struct sbx_sha256 sha;
 	const char *why;
 
 	if (p == NULL) {
@@ -533,6 +535,9 @@ begin(struct publish *new, struct worker *w)
 	*p = *new;
 	p->used = true;
 	sbx_random_hex(p->id, SBX_RUN_HEX / 2);
+	sbx_sha256_init(&sha);
+	sbx_sha256_add(&sha, p->names, p->nnames);
+	sbx_sha256_end(&sha, p->names_hash);
 	if (m->conf.publish_signoff)
 		sign_off(p);
 	journal_cross(m, w, recorded, &(struct record){ .op = "publish",

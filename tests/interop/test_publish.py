@@ -20,7 +20,7 @@ FILES = {
     "test/add.test.js": "const t = require('node:test');\n"
     "const a = require('node:assert');\n"
     "t('adds', () => a.strictEqual(require('../add').add(1, 2), 3));\n",
-    "docs/a.md": "a\n", "docs/b.md": "b\n", "crlf.txt": "x\r\ny\r\n",
+    "docs/a.md": "a\n", "docs/b.md": "b\n", "crlf.txt": "x\ny\n",
     ".gitattributes": "*.txt text\n*.png binary\n"}
 KEY = "AKIA" + "Q3EXAMPLE7" + "ZZYYXX"
 
@@ -124,9 +124,11 @@ def whole(p):
     where = {"container_id": p.box, "working_dir": p.at}
     r = p.s.call("verify_in_container", timeout=120, **where)
     ok(r["status"] == "failed", "red", r)
+    r = p.s.call("edit_file", container_id=p.box, file_name="add.js",
+                 dest_dir=p.at, edits=[{"old_str": "a - b",
+                                        "new_str": "a + b"}])
+    ok(r["status"] == "ok", "it is edited", r)
     refused(p, "not verified", "verify_gate", ["add.js"])
-    p.s.call("edit_file", container_id=p.box, file_path=p.at + "/add.js",
-             old_str="a - b", new_str="a + b")
     r = p.s.call("verify_in_container", timeout=120, **where)
     ok(r["status"] == "ok" and r["gate"] is False, "green, and no gate", r)
     r = p.s.call("checkpoint", message="add adds", **where)
@@ -204,7 +206,7 @@ def table(p):
        ["add.js"], "main")
     no("unchanged", "unchanged", ["true"], ["add.js"])
     no("what there is not", "missing", ["true"], ["nix"])
-    no("a directory", "path", ["echo 1 >>docs/a.md"], ["docs"])
+    no("a directory", "mode", ["echo 1 >>docs/a.md"], ["docs"])
     no("a secret", "secret", ["echo 'k = \"%s\"' >>add.js" % KEY], ["add.js"])
     no("a secret that a comment allows", "secret",
        ["echo 'k = \"%s\" # gitleaks:allow' >>add.js" % KEY], ["add.js"])

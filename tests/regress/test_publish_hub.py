@@ -284,6 +284,35 @@ def test_ways():
            h.grant(PUSH)["credential"] == 0, "without a credential", m)
 
 
+def test_again():
+    """What was pushed is known again by its paths, as long as it is there."""
+    at = "tip %s default main format sha1 like -\n" % NEW
+    for what, step, more, values, want in (
+            ("again", "unchanged", {}, {}, LANDED),
+            ("again, with what was deleted", "missing", {}, {}, LANDED),
+            ("a change", "missing", {"modified": 1}, {}, REFUSED),
+            ("other paths", "unchanged", {}, {"names": b"a\0"}, REFUSED),
+            ("another branch", "unchanged", {}, {"branch": "x"}, REFUSED),
+            ("secrets", "secret", {}, {}, REFUSED)):
+        with World() as h:
+            w, box, s = begun(h)
+            ok(end(h, w, s)["outcome"] == PUSHED, "it is pushed")
+            h.line["fetch"] = at
+            h.judged = {"step": step, "reason": "x", **more}
+            s = start(h, w, box, base=NEW, **values)
+            m = end(h, w, s)
+            ok(m["outcome"] == want and (
+                want != LANDED or (m["commit"], m["tree"]) == (NEW, TREE)),
+               what, m)
+    with World() as h:      # it has moved on
+        w, box, s = begun(h)
+        end(h, w, s)
+        h.judged = {"step": "unchanged", "reason": "x"}
+        h.line["fetch"] = "tip - default main format sha1 like -\n"
+        m = end(h, w, start(h, w, box, base=NEW))
+        ok(m["outcome"] == REFUSED, "it is there no more", m)
+
+
 def test_rules():
     path = "/tmp/sbx-rules-%d" % os.getpid()
     with open(path, "w") as f:
