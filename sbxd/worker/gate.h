@@ -14,9 +14,10 @@ int gate_again(struct call *call, const char *job);
  * Of a script in a work tree: b is the commit that what is declared is published
  * on, by what git says here.  That is the tip of $branch as the remote had it,
  * else where HEAD left $target, or the branch that was cloned; "" when there is
- * none.
+ * none.  History as it is, not as somebody has it look here.
  */
 #define GATE_BASE \
+    "export GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/dev/null\n" \
     "id() { git rev-parse -q --verify \"$1^{commit}\"; }\n" \
     "b=; [ -z \"$branch\" ] || b=$(id \"refs/remotes/origin/$branch\") || " \
     "b=\n" \
