@@ -257,11 +257,14 @@ static enum step
 begin_push(struct http *h)
 {
 	const struct sbx_http_head *head = &h->req.head;
+	unsigned n;
 	struct sbx_text encoding = sbx_http_header(head, "content-encoding",
-	    NULL);
+	    &n);
 	struct sbx_text type = sbx_http_header(head, "content-type", NULL);
 
-	if (encoding.p != NULL && !sbx_text_is_nocase(encoding, "identity"))
+	/* one beside another counts, too: a courier would refuse it later */
+	if (n > 1 || (encoding.p != NULL &&
+	    !sbx_text_is_nocase(encoding, "identity")))
 		return (refuse(h, LAYER_PUSH, 403, "push_encoded",
 		    "the push is compressed, so its commands cannot be read",
 		    "Send it without Content-Encoding"));

@@ -443,19 +443,9 @@ is_order(uint32_t v, uint32_t sign)
 	    (sign == '/' && v == 0xff0f));
 }
 
-static bool
-is_word(uint32_t v)
-{
-	return ((v >= '0' && v <= '9') || (v >= 'a' && v <= 'z') ||
-	    (v >= 'A' && v <= 'Z') || v == '_' ||
-	    (v >= 0x80 && !is_blank(v)));
-}
-
 /* Where a reader of orders is in a text. */
 struct orders {
 	enum { LINE_BEGIN, LINE_NUMBER, LINE_TEXT } where;
-	bool word;		/* in one: what follows is a part of it */
-	bool at;		/* behind an @ that begins one */
 	unsigned dashes;
 };
 
@@ -475,12 +465,9 @@ orders_move(struct orders *o, uint32_t v)
 	    (o->where == LINE_NUMBER && !digit))
 		o->where = LINE_TEXT;
 	o->dashes = v == '-' ? o->dashes + 1 : 0;
-	o->at = is_order(v, '@') && !o->word;
-	/* what nobody sees ends no word and begins none */
-	if (ends_line(v) || !sbx_is_invisible(v))
-		o->word = is_word(v);
 }
 
+/* Inside a line an @ is as often a package or a decorator, and passes. */
 bool
 fields_has_bot_command(const char *text, size_t n)
 {
@@ -494,8 +481,6 @@ fields_has_bot_command(const char *text, size_t n)
 		len = len == 0 ? 1 : len;
 		if (o.where == LINE_BEGIN && (is_order(v, '/') ||
 		    is_order(v, '@')))
-			return (true);
-		if (o.at && (sbx_is_invisible(v) || is_word(v)))
 			return (true);
 		orders_move(&o, v);
 	}
@@ -526,8 +511,8 @@ write_text(struct writer *w, const struct member *m, struct json_object *v,
 	}
 	if (m->wants != W_WORD && !w->bot_commands &&
 	    fields_has_bot_command(s, n))
-		return (refuse(w, "bot_command", "a line begins with / or "
-		    "a word with @, which bots take for a command"));
+		return (refuse(w, "bot_command", "a line begins with / or @, "
+		    "which bots take for a command"));
 	return (sbx_json_str(w->out, s, n, NULL) == 0 ||
 	    refuse(w, "bad_request", "it is too long"));
 }

@@ -178,9 +178,9 @@ static const struct {
 	{ "too_large", "the answer is too large", "" },
 	{ "not_granted", "the configuration does not allow it", "Writing "
 	    "needs the repository in allowed_repo of sbx.conf." },
-	{ "bot_command", "a line of the text begins with /, or a word with @, "
-	    "which bots take for an order", "Change that, or have the "
-	    "operator set allow_bot_commands." },
+	{ "bot_command", "a line of the text begins with / or @, which bots "
+	    "take for an order", "Change that, or have the operator set "
+	    "allow_bot_commands." },
 	{ "bad_request", "the request was refused before it was sent", MEND },
 	{ "no_source", "the repository is listed, but there is no credential "
 	    "for that host, without which there is no such thing", "The "

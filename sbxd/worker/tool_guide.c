@@ -91,8 +91,8 @@ static const struct guide_phase phases[] = {
 	    "newest commit, with comments on lines of its diff. Read "
 	    "issue_view or pr_view first; others may have said it. It is "
 	    "public and cannot be taken back, so the user may be asked; a "
-	    "refusal is an answer, too. No line begins with /, and no word "
-	    "with @, which bots take for orders.",
+	    "refusal is an answer, too. No line begins with / or @, which "
+	    "bots take for orders.",
 	    { "issue_view", "pr_view", "sandbox_issue_write",
 	    "sandbox_pr_review_write" }, "cleanup" },
 	{ "cleanup",

@@ -946,6 +946,11 @@ test_push(void)
 	ok(strcmp(t.code, "push_encoded") == 0, "not compressed");
 	finish("push");
 	(void)enter("git.test", "git.test");
+	say(PUSH "Content-Encoding: identity\r\nContent-Encoding: gzip\r\n"
+	    "Content-Length: 4\r\n\r\n0000");
+	ok(strcmp(t.code, "push_encoded") == 0, "nor beside another word");
+	finish("push");
+	(void)enter("git.test", "git.test");
 	say(PUSH "Transfer-Encoding: chunked\r\n\r\n4\r\n0000\r\n0\r\n\r\n");
 	ok(strcmp(t.code, "push_not_granted") == 0 && t.dials == 0,
 	    "an empty one that is no probe");
