@@ -51,17 +51,17 @@ deps_of(struct monitor *m, const struct sandbox *sb)
 	return (NULL);
 }
 
-struct deps *
-deps_find(struct monitor *m, const struct principal *who, const char *image,
-    const struct sbx_strs *commands)
+/* Another one of the same, whose image is `image`. */
+static struct deps *
+deps_find(struct monitor *m, const struct deps *q, const char *image)
 {
 	struct deps *d;
 
 	TAILQ_FOREACH(d, &m->deps, link)
-		if (d->who == who && d->asker == 0 &&
-		    strcmp(d->image, image) == 0 &&
-		    d->len == commands->len &&
-		    memcmp(d->commands, commands->data, d->len) == 0)
+		if (d->who == q->who && d->asker == 0 && d != q &&
+		    d->network == q->network &&
+		    strcmp(d->image, image) == 0 && d->len == q->len &&
+		    memcmp(d->commands, q->commands, d->len) == 0)
 			return (d);
 	return (NULL);
 }
@@ -195,6 +195,12 @@ begin(struct monitor *m, struct worker *w, struct deps *d)
 		    "as many sandboxes or setups under way as there may be");
 		return;
 	}
+	if (d->network && component_peer(m, SBX_PROC_PROXY) == NULL) {
+		deps_free(m, d);
+		ask_refuse(w, "suite_degraded", "Try again.", "the egress "
+		    "proxy is not there");
+		return;
+	}
 	if (limits_resolve(m, &none, &limits, &code, text,
 	    sizeof(text)) != NULL) {
 		deps_free(m, d);
@@ -203,6 +209,7 @@ begin(struct monitor *m, struct worker *w, struct deps *d)
 	}
 	sb = sandbox_new(m, w, d->image, "", "");
 	sb->hidden = true;
+	sb->network = d->network;
 	sb->limits = limits;
 	memcpy(d->container, sb->id, sizeof(d->container));
 	memcpy(w->ask.container, sb->id, sizeof(sb->id));
@@ -230,9 +237,8 @@ deps_image(struct monitor *m, struct worker *w, const char *image,
 		    "digest");
 		return;
 	}
+	old = deps_find(m, d, image);
 	d->asker = 0;
-	old = deps_find(m, w->who, image, &(struct sbx_strs){ d->commands,
-	    d->count, d->len });
 	(void)sbx_strlcpy(d->image, image, sizeof(d->image));
 	(void)sbx_strlcpy(d->why, why, sizeof(d->why));
 	if (old == NULL) {
@@ -249,13 +255,18 @@ deps_image(struct monitor *m, struct worker *w, const char *image,
 
 /*
  * Safe for a hostile worker: the commands are data for a program in a sandbox
- * that holds nothing, and what comes of them is its principal's alone.
+ * that holds nothing, with a way out that any sandbox of its may have, and what
+ * comes of them is its principal's alone.
  */
 void
 deps_make(struct monitor *m, struct worker *w, const struct sbx_deps_make *q)
 {
 	struct deps *d;
 
+	if (q->network && m->locked) {
+		ask_refuse(w, "locked", LOCKED_NEXT, LOCKED_WHY);
+		return;
+	}
 	if (q->commands.count == 0) {
 		ask_refuse(w, "bad_argument", "", "there is no command");
 		return;
@@ -264,6 +275,7 @@ deps_make(struct monitor *m, struct worker *w, const struct sbx_deps_make *q)
 	d->who = w->who;
 	d->maker = w->call;
 	d->asker = w->id;
+	d->network = q->network != 0;
 	d->count = q->commands.count;
 	d->len = q->commands.len;
 	d->commands = sbx_xcalloc(1, d->len);
@@ -275,19 +287,21 @@ deps_make(struct monitor *m, struct worker *w, const struct sbx_deps_make *q)
 }
 
 static int
-send_exec(struct monitor *m, const struct deps *d)
+send_exec(struct monitor *m, const struct deps *d, const struct sandbox *sb)
 {
 	struct sbx_peer *engine = component_peer(m, SBX_PROC_ENGINE);
 	struct sbx_engine_exec msg = { .container = d->container,
 		.run = d->run, .cwd = "/workspace" };
 	const struct sbx_strs commands = { d->commands, d->count, d->len };
-	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 }, SBX_CLEANUP_BUF env = { 0 };
 	int SBX_CLEANUP(fd) in = -1;
 	const char *s = NULL;
 	int r;
 
 	sbx_buf_init(&b, SBX_MAX_COMMANDS + sizeof(script) + 32);
 	r = sbx_memfd_sealed("stdin", "", 0, &in);
+	if (r == 0)
+		r = egress_env(sb, NULL, &msg.env, &env);
 	if (r == 0)
 		r = sbx_strs_add(&msg.argv, &b, "bash");
 	if (r == 0)
@@ -326,7 +340,7 @@ deps_sandbox_ready(struct monitor *m, struct sandbox *sb)
 	    .who = r->who, .container = r->container, .run = r->id }, "tool",
 	    r->tool, "argv", shown(d, &b), NULL);
 	sb->live_runs++;
-	if (send_exec(m, d) != 0) {
+	if (send_exec(m, d, sb) != 0) {
 		run_free(m, r);
 		sb->live_runs--;
 		fail(m, d, 0, "the engine did not take the commands");

@@ -249,6 +249,7 @@ struct deps {
 	char why[256];			/* that image */
 	char *commands;			/* owned: each with its NUL */
 	uint32_t len, count;
+	bool network;			/* with a way out, as asked for */
 	bool ready, failed;
 	char container[SBX_CONTAINER_HEX + 1];	/* where they run; "" at last */
 	char run[SBX_RUN_HEX + 1];
@@ -1029,10 +1030,8 @@ bool lockdown_late(struct ctl *c);	/* true: c was answered */
 bool lockdown_recorded(struct monitor *m, const struct sbx_in *in);
 
 /* --- deps.c: dependency layers ------------------------------------------- */
-/* The layer of these commands on that image that `who` has, ready or not. */
-struct deps *deps_find(struct monitor *m, const struct principal *who,
-    const char *image, const struct sbx_strs *commands);
-/* Answer w's ask with it, made where there is none. */
+/* Answer w's ask with the layer of these commands on that image that its
+ * principal has, made where there is none. */
 void deps_make(struct monitor *m, struct worker *w,
     const struct sbx_deps_make *q);
 /* What detect.c found for it. */

@@ -233,7 +233,8 @@ setup_from_args(struct call *call, struct sbx_sb_create *m,
     struct ask_deps *ret_deps, bool *ret_go)
 {
 	struct json_object *list = args_json(&call->args, "setup");
-	struct sbx_deps_make q = { .image = m->image };
+	struct sbx_deps_make q = { .image = m->image,
+		.network = m->want_network };
 	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	size_t i, n;
 	int error = 0;

@@ -92,6 +92,20 @@ def environment(p, box):
        "what clients trust cannot be changed")
 
 
+def setup(p, _):
+    """what is installed once has the way out that was asked for"""
+    s = ["curl -s -f -m 10 -o ~/got https://deep.example/x"]
+    r = p.s.call("sandbox_initialize", setup=s)
+    ok(r["status"] == "error" and "container_id" not in r,
+       "setup has none by itself", r)
+    for cached in (False, True):
+        r = p.s.call("sandbox_initialize", setup=s, allow_network=True)
+        ok(r["status"] == "ok" and r["deps"]["cached"] is cached and p.sh(
+            r["container_id"], "test -s ~/got && echo there") == "there\n",
+           "with allow_network it has one, and is kept", r)
+        p.s.call("sandbox_stop", container_id=r["container_id"], force=True)
+
+
 def reload_(p, box):
     hold = p.s.start_call(
         "sandbox_exec", container_id=box, timeout=60, commands=[
@@ -231,7 +245,8 @@ def main():
         r = s.call("sandbox_initialize", allow_network=True)
         ok(r.get("network") == "on", "allow_network", r)
         box = r["container_id"]
-        for part in (look, canary, environment, reload_, dies, others):
+        for part in (look, canary, environment, setup, reload_, dies,
+                     others):
             part(p, box)
         grants(p, box, without)
         lockdown(p, box)

@@ -108,8 +108,9 @@ const struct sbx_tool sbx_tools_lifecycle[] = {
 		    "copy_file, or clone_repo it, a branch or a pull request "
 		    "(repo, pr) of it, to clone_dest: needs what it declares "
 		    "installed then. limits says what is enforced. setup runs "
-		    "commands in a fresh sandbox of the image and starts "
-		    "from what they left; the same setup again is instant.",
+		    "commands in a fresh sandbox of the image (allow_network "
+		    "is also theirs) and starts from what they left, as a "
+		    "fresh verification does; again it is instant.",
 		.input_schema = SCHEMA_IN(IMAGE_IN "," NETWORK_IN ","
 		    LIMITS_IN ","
 		    SCHEMA("setup": {"type": "array", "minItems": 1,
