@@ -20,7 +20,7 @@ part_is_good(const char *s, size_t n, size_t max, bool upper)
 {
 	size_t i;
 
-	if (n == 0 || n > max || s[0] == '.')
+	if (n > max || strspn(s, ".") >= n)	/* n 0, too */
 		return (false);
 	for (i = 0; i < n; i++)
 		if (!(s[i] >= 'a' && s[i] <= 'z') &&

@@ -21,7 +21,7 @@ part_is_good(const char *s, size_t n, size_t max)
 {
 	static const char set[] = "abcdefghijklmnopqrstuvwxyz0123456789-_.";
 
-	return (n > 0 && n <= max && s[0] != '.' && s[0] != '-' &&
+	return (n <= max && strspn(s, ".") < n && s[0] != '-' &&
 	    strspn(s, set) >= n);
 }
 

@@ -193,6 +193,7 @@ def test_read_refused():
         n = len(h.named("BROKER_GRANT"))
         for repo, host, what in (
                 ("o/x", "github.com", "one that is not listed"),
+                ("o/.github", "github.com", "one whose name begins so"),
                 ("acct2/x", "github.com", "one of another account"),
                 ("o/r", "git.example", "one of another host"),
                 ("o/w", "bare.example", "one of a host without a source")):
