@@ -17,7 +17,7 @@ int gate_again(struct call *call, const char *job);
  * none.  History as it is, not as somebody has it look here.
  */
 #define GATE_BASE \
-    "export GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/dev/null\n" \
+    "export GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/dev/null/none\n" \
     "id() { git rev-parse -q --verify \"$1^{commit}\"; }\n" \
     "b=; [ -z \"$branch\" ] || b=$(id \"refs/remotes/origin/$branch\") || " \
     "b=\n" \

@@ -21,7 +21,7 @@ import mcp  # noqa: E402
 PROGRAM = os.environ["SBX_BUILD"] + "/sbx-broker"
 COURIER, JOURNALD, COMMAND = 12, 4, 17      # enum sbx_proc
 FETCH, PUSH, API = 0, 1, 2                  # enum sbx_grant_op
-REPO_VIEW, ISSUE_COMMENT = 0, 9             # enum sbx_rest_op
+REPO_VIEW, ISSUE_COMMENT = 0, 10            # enum sbx_rest_op
 NOENT, TIMEOUT, POLICY = -15, -18, -19      # enum sbx_error
 STATIC = "ghp_" + "StaticCanary" * 3
 MINTED = "ghs_" + "MintedCanary" * 3

@@ -26,7 +26,7 @@ CONF = ("grant_host git.example\ngrant_host bare.example\n"
 OPEN, REFUSED, USED, EXPIRED, REVOKED = range(5)
 FETCH, PUSH = 0, 1
 NOENT, POLICY = -15, -19
-ISSUE, PULL, CHECKS, CREATE = 1, 3, 6, 8
+ISSUE, PULL, CHECKS, CREATE = 1, 3, 6, 9
 
 
 def hub(conf=CONF, **kw):
