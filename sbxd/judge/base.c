@@ -21,7 +21,7 @@ struct reader {
 	char buf[64 << 10];
 };
 
-static int
+static int SBX_PRINTF(2, 3)
 fail(struct base *b, const char *fmt, ...)
 {
 	va_list ap;
