@@ -64,7 +64,7 @@ test_sensitive(void)
 		".github/CODEOWNERS", ".gitmodules", "a/.gitmodules",
 		".gitattributes", "a/b/.gitattributes", ".GITATTRIBUTES",
 		".gitattributes.", ".gitattributes:x",
-		".git\xe2\x80\x8c""attributes", "CODEOWNERS " };
+		".git\342\200\214attributes", "CODEOWNERS " };
 	static const char *const cold[] = { "a", "src/CODEOWNERS", "x/.github/w",
 		"docs/a/CODEOWNERS", "a/docs/CODEOWNERS", ".gitignore",
 		"CODEOWNERS/x", "gitattributes" };
