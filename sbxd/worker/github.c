@@ -115,26 +115,17 @@ gh_repo_text(const struct gh_repo *r, char *dst, size_t size)
 	return (dst);
 }
 
-/* Source: git-check-ref-format(1). */
 bool
-gh_ref_ok(const char *s)
+gh_bad(struct call *call, const char *why)
 {
-	size_t len = strlen(s), i;
+	result_error(call->res, "bad_argument", MEND, "%s", why);
+	return (false);
+}
 
-	if (len == 0 || len > 250 || *s == '-' || *s == '/' || *s == '.' ||
-	    s[len - 1] == '/' || s[len - 1] == '.' ||
-	    (len > 5 && strcmp(s + len - 5, ".lock") == 0) ||
-	    strcmp(s, "@") == 0)
-		return (false);
-	for (i = 0; i < len; i++)
-		if ((unsigned char)s[i] <= ' ' || s[i] == 0x7f ||
-		    strchr("~^:?*[\\", s[i]) != NULL ||
-		    (s[i] == '.' && (s[i + 1] == '.' ||
-		    (i > 0 && s[i - 1] == '/'))) ||
-		    (s[i] == '/' && s[i + 1] == '/') ||
-		    (s[i] == '@' && s[i + 1] == '{'))
-			return (false);
-	return (true);
+bool
+gh_blank(const char *s)
+{
+	return (s == NULL || s[strspn(s, " \t\r\n")] == '\0');
 }
 
 /* --- one exchange ------------------------------------------------------------- */

@@ -121,7 +121,9 @@ bool gh_clean_out(struct call *call, const char *arg, const char *text);
  * is "".  What does not fit sets b->overflow. */
 void gh_json_member(struct sbx_buf *b, const char *key, const char *s);
 
-/* Is it a branch name that git takes, and none that looks like an option? */
-bool gh_ref_ok(const char *name);
+/* The error object of an argument.  Always false. */
+bool gh_bad(struct call *call, const char *why);
+/* NULL, or nothing that can be seen. */
+bool gh_blank(const char *s);
 
 #endif

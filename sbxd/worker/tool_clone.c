@@ -9,14 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MEND "Mend the argument and call again."
-
-static bool
-bad(struct call *call, const char *why)
-{
-	result_error(call->res, "bad_argument", MEND, "%s", why);
-	return (false);
-}
 
 /* An absolute path; name NULL: it is the work tree itself. */
 static bool
@@ -29,21 +21,21 @@ dest_of(struct call *call, const char *arg, const char *name,
 
 	for (p = strstr(dir, "/.."); p != NULL; p = strstr(p + 1, "/.."))
 		if (p[3] == '/' || p[3] == '\0')
-			return (bad(call, "The directory must be an absolute "
+			return (gh_bad(call, "The directory must be an absolute "
 			    "path without \"..\" in it."));
 	while (len > 1 && dir[len - 1] == '/')
 		len--;
 	n = snprintf(dst, 4096, "%.*s%s%s", len == 1 && name != NULL ? 0 :
 	    (int)len, dir, name != NULL ? "/" : "", name != NULL ? name : "");
-	return (n < 4096 ? true : bad(call, "The path is too long."));
+	return (n < 4096 ? true : gh_bad(call, "The path is too long."));
 }
 
 static bool
 branch_ok(struct call *call, const char *branch)
 {
-	if (branch == NULL || gh_ref_ok(branch))
+	if (branch == NULL || sbx_rest_branch_ok(branch))
 		return (true);
-	return (bad(call, "\"branch\" is no name that git takes."));
+	return (gh_bad(call, "\"branch\" is no name that git takes."));
 }
 
 static int
@@ -72,12 +64,12 @@ modules_args(struct call *call, struct clone *c)
 	c->modules = args_bool(&call->args, "submodules");
 	c->named = args_json(&call->args, "submodule_repos");
 	if (c->named != NULL && !c->modules)
-		return (bad(call, "\"submodule_repos\" goes with "
+		return (gh_bad(call, "\"submodule_repos\" goes with "
 		    "\"submodules\": true."));
 	for (size_t i = 0; i < gh_len(c->named); i++)
 		if (!gh_repo_parse(json_object_get_string(
 		    json_object_array_get_idx(c->named, i)), &r))
-			return (bad(call, "\"submodule_repos\" has names as "
+			return (gh_bad(call, "\"submodule_repos\" has names as "
 			    "OWNER/NAME, or HOST/OWNER/NAME."));
 	return (true);
 }
@@ -129,20 +121,20 @@ wanted(struct call *call, struct clone *c)
 	c->pr = (uint64_t)args_int(a, "pr");
 	c->branch = args_str(a, "branch", NULL);
 	if (c->pr != 0 && c->branch != NULL)
-		return (bad(call, "Give \"branch\" or \"pr\", not both."));
+		return (gh_bad(call, "Give \"branch\" or \"pr\", not both."));
 	if (c->pr != 0 && args_has(a, "clone_repo"))
-		return (bad(call, "\"pr\" goes with \"repo\", which names the "
+		return (gh_bad(call, "\"pr\" goes with \"repo\", which names the "
 		    "repository in place of \"clone_repo\"."));
 	if (args_has(a, "allow_network") && !args_bool(a, "allow_network"))
-		return (bad(call, "A clone needs a way out of the sandbox: "
+		return (gh_bad(call, "A clone needs a way out of the sandbox: "
 		    "leave \"allow_network\" out, or give true; without one, "
 		    "bring the files in with copy_project."));
 	if (c->branch != NULL && !args_has(a, "clone_repo"))
-		return (bad(call, "\"branch\" goes with \"clone_repo\"."));
+		return (gh_bad(call, "\"branch\" goes with \"clone_repo\"."));
 	if (c->pr != 0 && !args_has(a, "repo"))
-		return (bad(call, "\"pr\" goes with \"repo\"."));
+		return (gh_bad(call, "\"pr\" goes with \"repo\"."));
 	if (c->pr == 0 && args_has(a, "repo"))
-		return (bad(call, "\"repo\" goes with \"pr\"; what is to be "
+		return (gh_bad(call, "\"repo\" goes with \"pr\"; what is to be "
 		    "cloned is \"clone_repo\"."));
 	return (gh_repo_arg(call, c->pr != 0 ? "repo" : "clone_repo",
 	    &c->repo) && branch_ok(call, c->branch) &&
@@ -156,7 +148,7 @@ take_pull(struct call *call, struct clone *c, struct json_object *o)
 	const char *head = gh_str(o, "head.ref"), *base = gh_str(o,
 	    "base.ref");
 
-	if (!gh_ref_ok(head) || !gh_ref_ok(base)) {
+	if (!sbx_rest_branch_ok(head) || !sbx_rest_branch_ok(base)) {
 		result_error(call->res, "bad_answer", "",
 		    "The pull request's branches have no names that git "
 		    "takes.");

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MEND "Mend the argument and call again."
 #define SUMMARY_BYTES 400u
 #define TEXT_MAX (512u << 10)	/* of a body, as JSON */
 
@@ -86,37 +85,24 @@ tool_issue_view(struct call *call)
 /* --- writing ---------------------------------------------------------------------- */
 
 static bool
-bad(struct call *call, const char *why)
-{
-	result_error(call->res, "bad_argument", MEND, "%s", why);
-	return (false);
-}
-
-static bool
-is_blank(const char *s)
-{
-	return (s == NULL || s[strspn(s, " \t\r\n")] == '\0');
-}
-
-static bool
 write_args(struct call *call, bool create)
 {
 	const struct args *a = &call->args;
 
-	if (create && is_blank(args_str(a, "title", NULL)))
-		return (bad(call, "\"title\" must not be empty: method "
+	if (create && gh_blank(args_str(a, "title", NULL)))
+		return (gh_bad(call, "\"title\" must not be empty: method "
 		    "create makes an issue of that title."));
 	if (create && args_has(a, "issue_number"))
-		return (bad(call, "\"issue_number\" goes with method "
+		return (gh_bad(call, "\"issue_number\" goes with method "
 		    "comment; a new issue gets its number."));
 	if (!create && !args_has(a, "issue_number"))
-		return (bad(call, "\"issue_number\" is missing: method "
+		return (gh_bad(call, "\"issue_number\" is missing: method "
 		    "comment needs it."));
 	if (!create && args_has(a, "title"))
-		return (bad(call, "\"title\" goes with method create; a "
+		return (gh_bad(call, "\"title\" goes with method create; a "
 		    "comment has none."));
-	if (!create && is_blank(args_str(a, "body", NULL)))
-		return (bad(call, "\"body\" must not be empty."));
+	if (!create && gh_blank(args_str(a, "body", NULL)))
+		return (gh_bad(call, "\"body\" must not be empty."));
 	return (gh_clean_out(call, "title", args_str(a, "title", NULL)) &&
 	    gh_clean_out(call, "body", args_str(a, "body", NULL)));
 }
@@ -139,9 +125,9 @@ agreed(struct call *call, const struct gh_repo *r, bool create)
 		    repo, args_int(&call->args, "issue_number"));
 	if (create)
 		gh_show(&b, title);
-	if (create && !is_blank(body))
+	if (create && !gh_blank(body))
 		(void)sbx_buf_str(&b, "\n");
-	if (!is_blank(body))
+	if (!gh_blank(body))
 		gh_show(&b, body);
 	return (gh_confirmed(call, &b));
 }
@@ -167,7 +153,7 @@ tool_sandbox_issue_write(struct call *call)
 		    NULL));
 	gh_json_member(&b, "body", args_str(&call->args, "body", NULL));
 	if (sbx_buf_str(&b, "}") != 0 || b.overflow)
-		return (bad(call, "\"body\" is too long."), 0);
+		return (gh_bad(call, "\"body\" is too long."), 0);
 	k = gh_ask(call, &r, &(struct gh_ask){ .op = create ?
 	    SBX_REST_ISSUE_CREATE : SBX_REST_ISSUE_COMMENT, .number = number,
 	    .body = b.data }, json_type_object, NULL, &o);

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MEND "Mend the argument and call again."
 #define REVIEWERS_MAX 100u
 #define FAILING_MAX 50u
 #define SUMMARY_BYTES 400u
@@ -299,26 +298,13 @@ tool_pr_view(struct call *call)
 /* --- sandbox_pr_review_write ------------------------------------------------------------ */
 
 static bool
-bad(struct call *call, const char *why)
-{
-	result_error(call->res, "bad_argument", MEND, "%s", why);
-	return (false);
-}
-
-static bool
-is_blank(const char *s)
-{
-	return (s == NULL || s[strspn(s, " \t\r\n")] == '\0');
-}
-
-static bool
 comment_ok(struct call *call, struct json_object *o)
 {
-	if (is_blank(gh_str(o, "path")) || *gh_str(o, "path") == '/')
-		return (bad(call, "\"comments\": path is that of a file in "
+	if (gh_blank(gh_str(o, "path")) || *gh_str(o, "path") == '/')
+		return (gh_bad(call, "\"comments\": path is that of a file in "
 		    "the repository, such as src/main.c."));
-	if (is_blank(gh_str(o, "body")))
-		return (bad(call, "\"comments\": body must not be empty."));
+	if (gh_blank(gh_str(o, "body")))
+		return (gh_bad(call, "\"comments\": body must not be empty."));
 	return (gh_clean_out(call, "comments", gh_str(o, "body")));
 }
 
@@ -329,14 +315,14 @@ review_args(struct call *call, const char *event)
 	const char *body = args_str(&call->args, "body", NULL);
 
 	if (strcmp(event, "APPROVE") == 0 && !args_has(&call->args, "head_sha"))
-		return (bad(call, "\"head_sha\" must name the commit that is "
+		return (gh_bad(call, "\"head_sha\" must name the commit that is "
 		    "approved: head.sha of pr_view."));
-	if (is_blank(body) && strcmp(event, "REQUEST_CHANGES") == 0)
-		return (bad(call, "\"body\" must not be empty: "
+	if (gh_blank(body) && strcmp(event, "REQUEST_CHANGES") == 0)
+		return (gh_bad(call, "\"body\" must not be empty: "
 		    "REQUEST_CHANGES says what to change."));
-	if (is_blank(body) && strcmp(event, "COMMENT") == 0 &&
+	if (gh_blank(body) && strcmp(event, "COMMENT") == 0 &&
 	    gh_len(comments) == 0)
-		return (bad(call, "Give \"body\" or \"comments\": a COMMENT "
+		return (gh_bad(call, "Give \"body\" or \"comments\": a COMMENT "
 		    "without any says nothing."));
 	for (size_t i = 0; i < gh_len(comments); i++)
 		if (!comment_ok(call, gh_at(comments, i)))
@@ -356,7 +342,7 @@ agreed(struct call *call, const struct gh_repo *r, const char *event)
 	(void)sbx_buf_printf(&b, "Review %s#%" PRIi64 " with %s and %zu "
 	    "comments on lines?\n\n", gh_repo_text(r, repo, sizeof(repo)),
 	    args_int(&call->args, "pr"), event, gh_len(list));
-	if (!is_blank(body))
+	if (!gh_blank(body))
 		gh_show(&b, body);
 	for (size_t i = 0; i < gh_len(list); i++) {
 		o = gh_at(list, i);
@@ -384,10 +370,10 @@ review_body(struct call *call, const char *sha, const char *event,
 	gh_json_member(b, "commit_id", sha);
 	gh_json_member(b, "event", event);
 	/* what was to be an approval without words */
-	if (is_blank(body) && strcmp(event, "COMMENT") == 0 &&
+	if (gh_blank(body) && strcmp(event, "COMMENT") == 0 &&
 	    gh_len(list) == 0)
 		body = "(APPROVE, by the author of the pull request)";
-	if (!is_blank(body))
+	if (!gh_blank(body))
 		gh_json_member(b, "body", body);
 	if (gh_len(list) > 0)
 		(void)sbx_buf_str(b, ",\"comments\":[");
@@ -417,7 +403,7 @@ post(struct call *call, const struct gh_repo *r, const char *sha,
 	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 
 	if (!review_body(call, sha, event, &b)) {
-		(void)bad(call, "\"body\" and \"comments\" are too long.");
+		(void)gh_bad(call, "\"body\" and \"comments\" are too long.");
 		return (0);
 	}
 	return (gh_ask(call, r, &(struct gh_ask){

@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MEND "Mend the argument and call again."
 #define MESSAGE_MAX 65536u
 #define NAMES_MAX_BYTES (8u << 20)
 #define SAID_MAX (2u << 20)	/* of the script */
@@ -79,19 +78,6 @@ struct pub {
 	bool pr_found;
 };
 
-static bool
-bad(struct call *call, const char *why)
-{
-	result_error(call->res, "bad_argument", MEND, "%s", why);
-	return (false);
-}
-
-static bool
-is_blank(const char *s)
-{
-	return (s == NULL || s[strspn(s, " \t\r\n")] == '\0');
-}
-
 /* --- arguments ---------------------------------------------------------------- */
 
 static bool
@@ -109,19 +95,19 @@ check(struct call *call, struct pub *p)
 	if (!gh_repo_arg(call, "repo", &p->repo))
 		return (false);
 	if (!sbx_rest_branch_ok(p->branch))
-		return (bad(call, "\"branch\" is no name that a branch may "
+		return (gh_bad(call, "\"branch\" is no name that a branch may "
 		    "have: write it without refs/heads/."));
 	if (p->target != NULL && !sbx_rest_branch_ok(p->target))
-		return (bad(call, "\"base_branch\" is no name that a branch "
+		return (gh_bad(call, "\"base_branch\" is no name that a branch "
 		    "may have."));
 	if (p->target != NULL && strcmp(p->target, p->branch) == 0)
-		return (bad(call, "\"base_branch\" is where the work is to be "
+		return (gh_bad(call, "\"base_branch\" is where the work is to be "
 		    "merged into; it cannot be \"branch\" itself."));
-	if (p->create_pr && is_blank(p->title))
-		return (bad(call, "\"pr_title\" is missing: create_pr needs "
+	if (p->create_pr && gh_blank(p->title))
+		return (gh_bad(call, "\"pr_title\" is missing: create_pr needs "
 		    "it."));
-	if (is_blank(message) || strlen(message) > MESSAGE_MAX)
-		return (bad(call, "\"message\" must be the text of the "
+	if (gh_blank(message) || strlen(message) > MESSAGE_MAX)
+		return (gh_bad(call, "\"message\" must be the text of the "
 		    "commit, of up to 64 KiB."));
 	return (gh_clean_out(call, "message", message) &&
 	    gh_clean_out(call, "pr_title", p->title) &&
@@ -156,7 +142,7 @@ names_get(struct call *call, struct names *ret_n, struct sbx_buf *ret_text)
 		ret_n->v[i] = s;
 	}
 	if (n == 0)
-		return (bad(call, "\"files\" must name what is published."));
+		return (gh_bad(call, "\"files\" must name what is published."));
 	qsort(ret_n->v, n, sizeof(*ret_n->v), by_name);
 	for (i = k = 0; i < n; i++)
 		if (k == 0 || strcmp(ret_n->v[k - 1], ret_n->v[i]) != 0)
@@ -165,7 +151,7 @@ names_get(struct call *call, struct names *ret_n, struct sbx_buf *ret_text)
 	for (i = 0; i < k; i++)
 		(void)sbx_buf_add(ret_text, ret_n->v[i],
 		    strlen(ret_n->v[i]) + 1);
-	return (!ret_text->overflow || bad(call, "\"files\" is too long."));
+	return (!ret_text->overflow || gh_bad(call, "\"files\" is too long."));
 }
 
 static bool
@@ -620,7 +606,7 @@ publish(struct call *call, struct pub *p, struct names *n,
 	if (again != NULL) {
 		r = publish_wait(call->ask, again, 0, &p->st);
 		if (r == 0 && strcmp(p->st.branch, p->branch) != 0) {
-			(void)bad(call, "That run_id is of another branch: "
+			(void)gh_bad(call, "That run_id is of another branch: "
 			    "give the same arguments.");
 			return (0);
 		}
