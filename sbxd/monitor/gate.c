@@ -23,9 +23,6 @@
 #define RUN_MAX_MS (3600u * 1000)	/* for one row of tests */
 #define WAIT_MAX_MS (3600u * 1000)
 #define ASK_S 15
-#define RUNNING_MAX 4			/* at once, one principal: */
-#define RUNNING_MAX_OWN 2
-#define KEPT_OWN 4			/* then its own make room first */
 
 static struct gate *
 gate_of(struct monitor *m, const struct sandbox *sb)
@@ -479,39 +476,23 @@ recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
 	state_send(w, g);
 }
 
-/* The oldest that ended makes room: an own one, where there are several. */
 static struct gate *
 gate_new(struct monitor *m, const struct principal *who)
 {
-	struct gate *g, *unused = NULL, *old = NULL, *own_old = NULL;
-	unsigned all = 0, own = 0, own_kept = 0;
+	struct hidden_place v[MAX_GATES] = { 0 };
+	struct gate *g;
+	size_t i;
 
-	for (g = m->gates; g < m->gates + MAX_GATES; g++) {
-		if (!g->used) {
-			unused = g;
-			continue;
-		}
-		own_kept += g->who == who;
-		if (g->phase != SBX_GATE_ENDED) {
-			all++;
-			own += g->who == who;
-			continue;
-		}
-		if (old == NULL || g->ended_ns < old->ended_ns)
-			old = g;
-		if (g->who == who && (own_old == NULL ||
-		    g->ended_ns < own_old->ended_ns))
-			own_old = g;
-	}
-	if (all >= RUNNING_MAX || own >= RUNNING_MAX_OWN)
+	for (i = 0; i < MAX_GATES; i++)
+		if ((g = &m->gates[i])->used)
+			v[i] = (struct hidden_place){ g->who, g->ended_ns };
+	if ((i = hidden_place(v, MAX_GATES, who)) == MAX_GATES)
 		return (NULL);
-	g = own_kept >= KEPT_OWN && own_old != NULL ? own_old :
-	    unused != NULL ? unused : old;
-	if (g->used)
-		gate_free(g);
-	return (g);
+	if (m->gates[i].used)
+		gate_free(&m->gates[i]);
+	return (&m->gates[i]);
 }
-_Static_assert(MAX_GATES > RUNNING_MAX, "one is unused or has ended");
+_Static_assert(MAX_GATES > HIDDEN_RUNNING, "one is unused or has ended");
 
 /* Its dependency layer, by what the work sandbox began from.  false: refused. */
 static bool

@@ -165,3 +165,36 @@ hidden_read(struct monitor *m, const char *run)
 	    .run = run, .stream = SBX_STREAM_OUT }, NULL);
 	return (m->next_id);
 }
+
+/* The oldest that ended makes room: an own one, where there are several. */
+size_t
+hidden_place(const struct hidden_place *v, size_t n,
+    const struct principal *who)
+{
+	size_t unused = n, old = n, own_old = n;
+	unsigned all = 0, own = 0, own_kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		bool mine = v[i].who == who;
+
+		if (v[i].who == NULL) {
+			unused = i;
+			continue;
+		}
+		own_kept += mine;
+		if (v[i].ended_ns == 0) {
+			all++;
+			own += mine;
+			continue;
+		}
+		if (old == n || v[i].ended_ns < v[old].ended_ns)
+			old = i;
+		if (mine && (own_old == n ||
+		    v[i].ended_ns < v[own_old].ended_ns))
+			own_old = i;
+	}
+	if (all >= HIDDEN_RUNNING || own >= HIDDEN_RUNNING_OWN)
+		return (n);
+	return (own_kept >= HIDDEN_KEPT_OWN && own_old != n ? own_old :
+	    unused != n ? unused : old);
+}

@@ -1229,6 +1229,18 @@ const char *hidden_run(struct monitor *m, struct sandbox *sb,
 /* Ask for what it wrote to standard output: the id of RUN_DATA or RUN_NODATA, 0:
  * the recorder is not there. */
 uint32_t hidden_read(struct monitor *m, const char *run);
+/* One place of a table of them.  who NULL: unused; ended_ns 0: it goes on. */
+struct hidden_place {
+	const struct principal *who;
+	uint64_t ended_ns;
+};
+#define HIDDEN_RUNNING 4		/* at once, one principal: */
+#define HIDDEN_RUNNING_OWN 2
+#define HIDDEN_KEPT_OWN 4		/* then its own make room first */
+/* The place for a new one of who's, n: as many are under way as may be.  v has
+ * more than HIDDEN_RUNNING places, so one is unused or has ended. */
+size_t hidden_place(const struct hidden_place *v, size_t n,
+    const struct principal *who);
 
 /* --- publish.c, publish_ask.c ------------------------------------------------- */
 int publish_check(const struct sbx_conf *c, struct sbx_err *err);

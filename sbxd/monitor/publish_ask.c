@@ -21,9 +21,6 @@
 #define MAKE_NS (60 * S_NS)
 #define WAIT_MAX_MS (3600u * 1000)
 #define ASK_S 15
-#define RUNNING_MAX 4			/* at once, one principal: */
-#define RUNNING_MAX_OWN 2
-#define KEPT_OWN 4			/* then its own make room first */
 #define FILES_MAX 20000
 #define MESSAGE_MAX (64u << 10)
 #define RULES_MAX (1u << 20)		/* as the judge has it */
@@ -401,37 +398,21 @@ sign_off(struct publish *p)
 	free(line);
 }
 
-/* The oldest that ended makes room: an own one, where there are several. */
 static struct publish *
 publish_room(struct monitor *m, const struct principal *who)
 {
-	struct publish *p, *unused = NULL, *old = NULL, *own_old = NULL;
-	unsigned all = 0, own = 0, own_kept = 0;
+	struct hidden_place v[MAX_PUBLISHES] = { 0 };
+	const struct publish *p;
+	size_t i;
 
-	for (p = m->publishes; p < m->publishes + MAX_PUBLISHES; p++) {
-		if (!p->used) {
-			unused = p;
-			continue;
-		}
-		own_kept += p->who == who;
-		if (p->phase != SBX_PUBLISH_ENDED) {
-			all++;
-			own += p->who == who;
-			continue;
-		}
-		if (old == NULL || p->ended_ns < old->ended_ns)
-			old = p;
-		if (p->who == who && (own_old == NULL ||
-		    p->ended_ns < own_old->ended_ns))
-			own_old = p;
-	}
-	if (all >= RUNNING_MAX || own >= RUNNING_MAX_OWN ||
-	    m->nsandboxes >= SBX_MAX_SANDBOXES)
-		return (NULL);
-	return (own_kept >= KEPT_OWN && own_old != NULL ? own_old :
-	    unused != NULL ? unused : old);
+	for (i = 0; i < MAX_PUBLISHES; i++)
+		if ((p = &m->publishes[i])->used)
+			v[i] = (struct hidden_place){ p->who, p->ended_ns };
+	i = hidden_place(v, MAX_PUBLISHES, who);
+	return (i == MAX_PUBLISHES || m->nsandboxes >= SBX_MAX_SANDBOXES ?
+	    NULL : &m->publishes[i]);
 }
-_Static_assert(MAX_PUBLISHES > RUNNING_MAX, "one is unused or has ended");
+_Static_assert(MAX_PUBLISHES > HIDDEN_RUNNING, "one is unused or has ended");
 
 static void
 drop(struct publish *p)

@@ -293,4 +293,5 @@ def main():
 
 
 main()
-sys.exit(tap.done())
+tap.done()
+sys.exit(tap.bad > 0)

@@ -132,6 +132,7 @@ class Judged:
         self.ch.recv(10, "HELLO")
         fds = [sealed(names), sealed(base_text, 0), sealed(message),
                sealed(rules)]
+        self.base_fd = os.dup(fds[1])
         self.ch.send("JUDGE_PUBLISH", 0, fds, **asked)
         r1, w1 = os.pipe()
         r2, w2 = os.pipe()
@@ -148,13 +149,13 @@ class Judged:
         except ipc.Closed:
             self.m = None
         feed.join(60)
+        os.close(self.base_fd)
 
-    @staticmethod
-    def _feed(fd, files):
+    def _feed(self, fd, files):
         try:
             with os.fdopen(fd, "wb") as f:
                 for part in files if isinstance(files, list) else [files]:
-                    f.write(part)
+                    f.write(part(self.base_fd) if callable(part) else part)
         except BrokenPipeError:
             pass
 
@@ -166,7 +167,8 @@ class Judged:
 def publish(on, names, files, text=None, message=b"subject\n\nbody\n",
             rules=b"", before=b"", names_raw=None, **asked):
     """on: the Base; files: {path: (mode, bytes)}, or a stream as bytes or a list
-    of them; asked: fields of JUDGE_PUBLISH."""
+    of them, and of what makes them of the base's descriptor; asked: fields of
+    JUDGE_PUBLISH."""
     text = on.batch(names) if text is None else text
     asked = {"base": on.commit, "author": AUTHOR, "time": TIME,
              "base_offset": len(before), "base_length": len(text), **asked}

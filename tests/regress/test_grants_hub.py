@@ -12,6 +12,7 @@ import time
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
 import fakehub  # noqa: E402
+from fakehub import client  # noqa: E402
 import ipc      # noqa: E402
 import mcp      # noqa: E402
 
@@ -33,12 +34,6 @@ def hub(conf=CONF, **kw):
     h = fakehub.Hub("--transport", "unix", conf=conf, **kw)
     h.wait(h.serving)
     return h
-
-
-def client(h, uid=1001):
-    handle, sock, conn = h.connect(uid)
-    h.keep = getattr(h, "keep", []) + [sock, conn]
-    return handle
 
 
 def box_of(h, handle, **values):

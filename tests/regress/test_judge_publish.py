@@ -488,6 +488,15 @@ def lies():
     base(good, "a length past the end", "", base_length=len(good) + 1)
     base(good, "a length past all files", "more", base_length=1 << 63)
     base(good, "an offset past all files", "more", base_offset=1 << 63)
+    def later(fd):
+        os.pwrite(fd, b"z", good.index(b"int a") + 4)
+        return b""
+
+    # more than a pipe holds: when it is gone, the base was read
+    ok(publish(here, [b"new"] + names, [
+        rec(FILE, b"new", b"x\n" * 500000), later,
+        rec(FILE, names[0], NEW[1]) + OVER]), "base",
+       "a byte that is another one when it is read again", "file cannot")
     extra = line(oid("sha1", b"blob", b"more"), b"blob", b"more")
     ok(publish(here, names, files, text=extra + good + extra + good +
                b"HEAD:x y missing\n"), "", "more than was asked for")

@@ -9,6 +9,7 @@ import sys
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
 import fakehub  # noqa: E402
+from fakehub import box_of, client  # noqa: E402
 import ipc      # noqa: E402
 import mcp      # noqa: E402
 
@@ -108,19 +109,6 @@ def said(p, name, **values):
 
 def nothing(_p, m):
     m.close()
-
-
-def client(h, uid=1001):
-    handle, sock, conn = h.connect(uid)
-    h.keep = getattr(h, "keep", []) + [sock, conn]
-    return handle
-
-
-def box_of(h, handle):
-    w = h.begin(handle, "sandbox_initialize")
-    box = h.box(w)["container"]
-    h.result(w)
-    return box
 
 
 def start(h, w, box, names=b"a\0b/c\0", message=b"a message", **values):

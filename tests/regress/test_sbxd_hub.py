@@ -9,6 +9,7 @@ import time
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
 import fakehub  # noqa: E402
+from fakehub import client  # noqa: E402
 import ipc      # noqa: E402
 import mcp      # noqa: E402
 
@@ -21,12 +22,6 @@ def hub(*args, **kw):
     if not h.wait(h.serving):
         ok(False, "the suite serves", h.said())
     return h
-
-
-def client(h, uid=1001):
-    handle, sock, conn = h.connect(uid)
-    h.keep = getattr(h, "keep", []) + [sock, conn]
-    return handle
 
 
 def ready_box(h, handle, **values):

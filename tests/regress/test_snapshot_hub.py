@@ -6,6 +6,7 @@ import sys
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
 import fakehub  # noqa: E402
+from fakehub import box_of, client  # noqa: E402
 import mcp      # noqa: E402
 
 tap = mcp.Tap()
@@ -22,19 +23,6 @@ def hub():
         snapshot=m["snapshot"])
     h.wait(h.serving)
     return h
-
-
-def client(h, uid):
-    handle, sock, conn = h.connect(uid)
-    h.keep = getattr(h, "keep", []) + [sock, conn]
-    return handle
-
-
-def box_of(h, handle):
-    w = h.begin(handle, "sandbox_initialize")
-    box = h.box(w)["container"]
-    h.result(w)
-    return box
 
 
 def refused(m, code):
