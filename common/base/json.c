@@ -39,11 +39,14 @@ struct scan {
 	struct name *names;	/* of all open objects, outermost first */
 	size_t nnames, names_size;
 	uint64_t key, mix;	/* random: names are the sender's choice */
+	bool refused;
 	struct sbx_json_where *where;
 };
 
 /* Up to here names are compared one by one; beyond, through an index. */
 #define FEW_NAMES 16
+/* Deeper than this nothing is looked at, not even whether it is JSON. */
+#define DEPTH_SEEN 4096u
 #define HASH_PRIME ((UINT64_C(1) << 61) - 1)
 
 static const char *const fault_texts[SBX_JSON_MAX] = {
@@ -117,12 +120,31 @@ sbx_utf8_point(const char *s, unsigned n)
 	}
 }
 
+/* The first one is told.  true: this is it. */
+static bool
+note_fault(struct scan *s, enum sbx_json_fault fault, size_t offset)
+{
+	if (s->where->fault != SBX_JSON_OK)
+		return (false);
+	s->where->fault = fault;
+	s->where->offset = offset;
+	return (true);
+}
+
 static int
 scan_fault(struct scan *s, enum sbx_json_fault fault, size_t offset)
 {
-	s->where->fault = fault;
-	s->where->offset = offset;
+	(void)note_fault(s, fault, offset);
 	return (SBX_E_SYNTAX);
+}
+
+/* It is JSON, and refused: what follows is looked at, so that one who asks can
+ * be told, by a name that is in it. */
+static bool
+scan_refuse(struct scan *s, enum sbx_json_fault fault, size_t offset)
+{
+	s->refused = true;
+	return (note_fault(s, fault, offset));
 }
 
 static bool
@@ -372,9 +394,10 @@ scan_name(struct scan *s)
 	if (nul)
 		return (scan_fault(s, SBX_JSON_SYNTAX, n.offset));
 	if (name_known(s, f, &n)) {
-		(void)sbx_vis(s->where->name, sizeof(s->where->name),
-		    (const char *)s->text + n.offset, len);
-		return (scan_fault(s, SBX_JSON_DUPLICATE, n.offset));
+		if (scan_refuse(s, SBX_JSON_DUPLICATE, n.offset))
+			(void)sbx_vis(s->where->name, sizeof(s->where->name),
+			    (const char *)s->text + n.offset, len);
+		return (0);
 	}
 	if (s->nnames == s->names_size) {
 		s->names_size = s->names_size == 0 ? 64 : 2 * s->names_size;
@@ -480,7 +503,7 @@ scan_number(struct scan *s)
 	}
 	if (real ? !double_fits(s, digits, end, minus ? -exponent : exponent) :
 	    !integer_fits(s->text + digits, end - digits, negative))
-		return (scan_fault(s, SBX_JSON_NUMBER, start));
+		(void)scan_refuse(s, SBX_JSON_NUMBER, start);
 	return (0);
 }
 
@@ -507,8 +530,10 @@ scan_word(struct scan *s)
 static int
 scan_open(struct scan *s, bool object)
 {
-	if (s->depth == s->max_depth)
-		return (scan_fault(s, SBX_JSON_DEPTH, s->at));
+	if (s->depth >= s->max_depth)
+		(void)scan_refuse(s, SBX_JSON_DEPTH, s->at);
+	if (s->depth >= s->max_depth && s->depth >= DEPTH_SEEN)
+		return (SBX_E_SYNTAX);
 	if (s->depth == s->frames_size) {
 		s->frames_size = s->frames_size == 0 ? 16 : 2 * s->frames_size;
 		s->frames = sbx_xreallocarray(s->frames, s->frames_size,
@@ -645,11 +670,12 @@ sbx_json_scan(const char *text, size_t len, size_t max_bytes,
 	s.key = seed[0] % (HASH_PRIME - 2) + 2;
 	s.mix = seed[1] | 1;
 	r = scan_run(&s);
+	s.where->well_formed = r == 0;
 	while (s.depth > 0)
 		scan_close(&s);
 	free(s.frames);
 	free(s.names);
-	return (r);
+	return (s.refused ? SBX_E_SYNTAX : r);
 }
 
 /* Source: Unicode 15, Default_Ignorable_Code_Point, general categories Cc and

@@ -24,6 +24,8 @@ struct sbx_json_where {
 	enum sbx_json_fault fault;
 	size_t offset;		/* of the first byte that is wrong */
 	char name[64];		/* the duplicate member, sbx_vis()-ed */
+	bool well_formed;	/* refused or not, all of it is JSON: the fault is
+				 * DEPTH, DUPLICATE or NUMBER, if there is one */
 };
 /* Scan exactly len bytes, one value with white space around it.  Linear but
  * for duplicate detection (hashed).  0 or SBX_E_SYNTAX with *ret_where set

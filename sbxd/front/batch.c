@@ -56,7 +56,7 @@ batch_idle(struct sink *s)
 	free(b);
 }
 
-/* The elements of a clean array, one after the other. */
+/* The elements of a well-formed array, one after the other. */
 static bool
 next_element(const char **p, const char *end, const char **ret_text,
     size_t *ret_len)
@@ -90,19 +90,21 @@ next_element(const char **p, const char *end, const char **ret_text,
 }
 
 static void
-element(struct sink *s, const char *text, size_t len)
+element(struct sink *s, const char *text, size_t len, bool clean)
 {
 	const struct rev *rev = &revs[s->client->rev];
 
-	if (*text == '{')
+	if (*text == '{' && clean)
 		rpc_object(s, text, len);
+	else if (*text == '{')
+		rpc_checked(s, text, len);
 	else
 		reply_error(s, rev, NULL, RPC_INVALID_REQUEST, NULL,
 		    "Invalid request: not an object");
 }
 
 void
-batch_run(struct sink *to, const char *text, size_t len)
+batch_run(struct sink *to, const char *text, size_t len, bool clean)
 {
 	struct batch *b = sbx_xcalloc(1, sizeof(*b));
 	const char *p = text + 1, *end = text + len, *one;
@@ -118,7 +120,7 @@ batch_run(struct sink *to, const char *text, size_t len)
 	sink_hold(to);
 	sink_hold(&b->sink);
 	while (n < SBX_MAX_BATCH && next_element(&p, end, &one, &size)) {
-		element(&b->sink, one, size);
+		element(&b->sink, one, size, clean);
 		n++;
 	}
 	if (n == 0)

@@ -8,8 +8,9 @@
 
 #include "sbxd/front/sink.h"
 
-/* text: a clean array; of its messages SBX_MAX_BATCH are taken.  Answers on
- * `to`, when the last answer is there. */
-void batch_run(struct sink *to, const char *text, size_t len);
+/* text: a well-formed array; of its messages SBX_MAX_BATCH are taken.  clean: so
+ * is each; otherwise each is looked at alone, and one that is not costs the others
+ * nothing.  Answers on `to`, when the last answer is there. */
+void batch_run(struct sink *to, const char *text, size_t len, bool clean);
 
 #endif

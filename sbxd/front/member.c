@@ -96,8 +96,9 @@ name_is(const char *raw, size_t len, const char *name)
 	return (i == len && *name == '\0');
 }
 
-bool
-member_find(const char *text, size_t len, const char *name,
+/* The one behind `skip` others of that name. */
+static bool
+find(const char *text, size_t len, const char *name, unsigned skip,
     struct span *ret_value)
 {
 	size_t at = skip_space(text, len, 0), key, key_len, end;
@@ -116,7 +117,7 @@ member_find(const char *text, size_t len, const char *name,
 			return (false);
 		at = skip_space(text, len, at);
 		end = skip_value(text, len, at);
-		if (name_is(text + key, key_len, name)) {
+		if (name_is(text + key, key_len, name) && skip-- == 0) {
 			*ret_value = (struct span){ text + at, end - at };
 			return (true);
 		}
@@ -124,4 +125,21 @@ member_find(const char *text, size_t len, const char *name,
 		if (at >= len || text[at++] != ',')
 			return (false);
 	}
+}
+
+bool
+member_find(const char *text, size_t len, const char *name,
+    struct span *ret_value)
+{
+	return (find(text, len, name, 0, ret_value));
+}
+
+bool
+member_find_only(const char *text, size_t len, const char *name,
+    struct span *ret_value)
+{
+	struct span second;
+
+	return (find(text, len, name, 0, ret_value) &&
+	    !find(text, len, name, 1, &second));
 }

@@ -17,5 +17,9 @@ struct span {
  */
 bool member_find(const char *text, size_t len, const char *name,
     struct span *ret_value);
+/* The same of a text that is only well formed (sbx_json_where), where a name may
+ * be twice: false then, too. */
+bool member_find_only(const char *text, size_t len, const char *name,
+    struct span *ret_value);
 
 #endif

@@ -335,17 +335,48 @@ cut_arguments(const char *text, size_t len, struct span *ret_arguments,
 	return (b->overflow ? SBX_E_LIMIT : 0);
 }
 
+/*
+ * The id of a request that is not served, as rpc_token() has it, or NULL where
+ * that is in doubt: JSON-RPC 2.0, 5, has null then.  text: well formed.  What has
+ * no method may be an answer, whose id is one of ours.
+ */
+static char *
+refused_id(struct sink *to, const char *text, size_t len)
+{
+	SBX_CLEANUP_BUF struct sbx_buf list = { 0 };
+	struct json_object *ids;
+	struct span id, method;
+	char *token = NULL;
+
+	sbx_buf_init(&list, 6 * SBX_MAX_REQUEST_ID + 4); /* all escaped */
+	if (!member_find_only(text, len, "method", &method) ||
+	    !member_find_only(text, len, "id", &id) ||
+	    sbx_buf_str(&list, "[") != 0 ||
+	    sbx_buf_add(&list, id.p, id.len) != 0 ||
+	    sbx_buf_str(&list, "]") != 0)
+		return (NULL);
+	json_tokener_reset(to->f->tokener);
+	ids = json_tokener_parse_ex(to->f->tokener, list.data, (int)list.len);
+	if (json_object_is_type(ids, json_type_array) &&
+	    json_object_array_length(ids) == 1)
+		(void)rpc_token(json_object_array_get_idx(ids, 0), &token);
+	json_object_put(ids);
+	return (token);
+}
+
 /* text: a clean object. */
 void
 rpc_object(struct sink *to, const char *text, size_t len)
 {
 	struct request r = { .f = to->f, .to = to, .rev = &revs[to->client->rev] };
 	SBX_CLEANUP_BUF struct sbx_buf envelope = { 0 };
+	SBX_CLEANUP(free) char *id = NULL;
 	struct json_object *msg;
 
 	sbx_buf_init(&envelope, SBX_MAX_ENVELOPE);
 	if (cut_arguments(text, len, &r.arguments, &envelope) != 0) {
-		reply_error(to, r.rev, NULL, RPC_INVALID_REQUEST, NULL,
+		id = refused_id(to, text, len);
+		reply_error(to, r.rev, id, RPC_INVALID_REQUEST, NULL,
 		    "Invalid request: more than %u bytes beside the arguments",
 		    SBX_MAX_ENVELOPE);
 		return;
@@ -363,11 +394,48 @@ rpc_object(struct sink *to, const char *text, size_t len)
 	json_object_put(msg);
 }
 
+static void
+refuse_text(struct sink *to, const char *text, size_t len,
+    const struct sbx_json_where *where)
+{
+	const struct rev *rev = &revs[to->client->rev];
+	SBX_CLEANUP(free) char *id = NULL;
+
+	if (!where->well_formed) {
+		reply_error(to, rev, NULL, RPC_PARSE_ERROR, NULL,
+		    "Parse error: %s (byte %zu)",
+		    sbx_json_fault_text(where->fault), where->offset);
+		return;
+	}
+	id = refused_id(to, text, len);
+	if (where->fault == SBX_JSON_DUPLICATE)
+		reply_error(to, rev, id, RPC_INVALID_REQUEST, NULL,
+		    "Invalid request: %s: \"%s\"",
+		    sbx_json_fault_text(where->fault), where->name);
+	else
+		reply_error(to, rev, id, RPC_INVALID_REQUEST, NULL,
+		    "Invalid request: %s (byte %zu)",
+		    sbx_json_fault_text(where->fault), where->offset);
+}
+
+void
+rpc_checked(struct sink *to, const char *text, size_t len)
+{
+	struct sbx_json_where where;
+
+	if (sbx_json_scan(text, len, SBX_MAX_JSON, SBX_MAX_JSON_DEPTH,
+	    &where) == 0)
+		rpc_object(to, text, len);
+	else
+		refuse_text(to, text, len, &where);
+}
+
 void
 rpc_line(struct sink *to, const char *text, size_t len)
 {
 	const struct rev *rev = &revs[to->client->rev];
 	struct sbx_json_where where;
+	bool clean, batch;
 	size_t i = 0;
 
 	while (len > 0 && strchr(" \t\r", text[len - 1]) != NULL &&
@@ -377,21 +445,13 @@ rpc_line(struct sink *to, const char *text, size_t len)
 		i++;
 	if (i == len)
 		return;		/* an empty line is no message */
-	if (sbx_json_scan(text, len, SBX_MAX_JSON, SBX_MAX_JSON_DEPTH,
-	    &where) != 0) {
-		if (where.fault == SBX_JSON_DUPLICATE)
-			reply_error(to, rev, NULL, RPC_INVALID_REQUEST, NULL,
-			    "Invalid request: %s: \"%s\"",
-			    sbx_json_fault_text(where.fault), where.name);
-		else
-			reply_error(to, rev, NULL, where.fault ==
-			    SBX_JSON_NUMBER ? RPC_INVALID_REQUEST :
-			    RPC_PARSE_ERROR, NULL, "Parse error: %s (byte %zu)",
-			    sbx_json_fault_text(where.fault), where.offset);
-		return;
-	}
-	if (text[i] == '[' && (rev->fields & REV_F_BATCH))
-		batch_run(to, text + i, len - i);
+	clean = sbx_json_scan(text, len, SBX_MAX_JSON, SBX_MAX_JSON_DEPTH,
+	    &where) == 0;
+	batch = text[i] == '[' && (rev->fields & REV_F_BATCH) != 0;
+	if (batch && where.well_formed)
+		batch_run(to, text + i, len - i, clean);
+	else if (!clean)
+		refuse_text(to, text, len, &where);
 	else if (text[i] == '[')
 		reply_error(to, rev, NULL, RPC_INVALID_REQUEST, NULL,
 		    "Invalid request: this revision has no batches");

@@ -44,6 +44,9 @@ struct request {
  * Answers what must be answered.  text is borrowed and not kept.
  */
 void rpc_object(struct sink *to, const char *text, size_t len); /* clean */
+/* An object that is well formed, and perhaps refused; with its id, if that can be
+ * told. */
+void rpc_checked(struct sink *to, const char *text, size_t len);
 void rpc_line(struct sink *to, const char *text, size_t len);
 
 /*

@@ -122,14 +122,37 @@ BAD = [
     (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', -32700, "NaN"),
     (b'{"jsonrpc":"2.0","id":1,"method":"a\x01"}', -32700, "control"),
     (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 70 +
-     b"]" * 70 + b"}", -32700, "too deep"),
+     b"]" * 70 + b"}", -32600, "too deep", 1),
+    (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 70 +
+     b"]" * 69 + b"}", -32700, "too deep, and cut"),
+    (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 5000 +
+     b"]" * 5000 + b"}", -32700, "far too deep"),
+    (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1,"a":2}} x',
+     -32700, "duplicate key, then trailing text"),
+    (b'{"jsonrpc":"2.0","id":"\\u0031","method":"ping","params":{"a":'
+     b"18446744073709551616}}", -32600, "a number beyond 64 bits", "1"),
+    (b'{"params":{"name":"x","arguments":{"a":[-9223372036854775809]}},'
+     b'"method":"tools/call","\\u0069d":-7,"jsonrpc":"2.0"}', -32600,
+     "one in arguments, before the id", -7),
+    (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1e999}}',
+     -32600, "a number beyond a double", 1),
+    (b'{"jsonrpc":"2.0","id":1,"result":{"a":1e999}}', -32600,
+     "one in an answer, whose id is ours"),
+    (b'{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}', -32600,
+     "a method that is two"),
+    (b'{"jsonrpc":"2.0","id":1.5,"method":"ping","params":[1e999]}', -32600,
+     "beside an id that is none"),
+    (b'{"jsonrpc":"2.0","id":"' + b"x" * 2000 + b'","method":"ping",'
+     b'"params":[1e999]}', -32600, "beside an id that is too long"),
+    (b'{"jsonrpc":"2.0","method":"ping","params":[1e999]}', -32600,
+     "in a notification"),
     (b"[" * 100000, -32700, "very deep"),
     (b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}', -32600,
      "duplicate key"),
     (b'{"jsonrpc":"2.0","id":1,"\\u0069d":2,"method":"ping"}', -32600,
      "duplicate key, escaped"),
     (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x",'
-     b'"arguments":{"a":1,"a":2}}}', -32600, "duplicate key in arguments"),
+     b'"arguments":{"a":1,"a":2}}}', -32600, "duplicate key in arguments", 1),
     (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600, "batch"),
     (b"[]", -32600, "empty batch"), (b'"x"', -32600, "a string"),
     (b"7", -32600, "a number"), (b"null", -32600, "null"),
@@ -145,12 +168,12 @@ BAD = [
     (b'{"jsonrpc":"2.0","id":"' + b"x" * 257 + b'","method":"ping"}', -32600,
      "long id"),
     (b'{"jsonrpc":"2.0","id":1,"method":"ping","x":"' + b"y" * 300000 +
-     b'"}', -32600, "a large envelope"),
+     b'"}', -32600, "a large envelope", 1),
 ]
-for line, code, text in BAD:
+for line, code, text, *mid in BAD:
     c.raw(line + b"\n")
     r = c.recv()
-    t.ok(is_error(r, code), "%s: %d" % (text, code), r)
+    t.ok(is_error(r, code, *mid), "%s: %d" % (text, code), r)
 for extra, mid, text in ((b'"id":5,"method":"ping"', 5, "no jsonrpc"),
                          (b'"jsonrpc":"1.0","id":6,"method":"ping"', 6,
                           "jsonrpc 1.0"),

@@ -122,6 +122,15 @@ def test_legacy(d):
     a = json.loads(text)
     ok(status == 200 and sorted(str(x.get("id")) for x in a) ==
        ["1", "2", "None"], "a batch is answered as one", a)
+    status, r, text = h.ask("POST", body=[
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "id": "x", "method": "ping",
+         "params": {"a": [2 ** 64]}},
+        {"jsonrpc": "2.0", "id": 2 ** 63, "method": "ping"}])
+    a = {x.get("id"): x for x in json.loads(text)}
+    ok(status == 200 and set(a) == {1, "x", None} and "result" in a[1] and
+       all(a[i]["error"]["code"] == -32600 for i in ("x", None)),
+       "a number that does not fit costs the others of a batch nothing", a)
     ok(h.ask("POST", body=[{"jsonrpc": "2.0", "method":
                             "notifications/initialized"}])[0] == 202,
        "a batch of notifications: 202")
@@ -136,6 +145,12 @@ def test_legacy(d):
         {"jsonrpc": "2.0", "id": 1, "method": "ping"}])
     ok(status == 400 and "error" in json.loads(text),
        "a revision without batches refuses one")
+    status, r, text = h.ask("POST", body={
+        "jsonrpc": "2.0", "id": 17, "method": "tools/call", "params": {
+            "name": "read_output", "arguments": {"offset": 2 ** 64}}})
+    a = json.loads(text)
+    ok(status == 400 and a["id"] == 17 and a["error"]["code"] == -32600,
+       "a number that does not fit is told with the request's id", (status, a))
 
 
 def test_modern(d):

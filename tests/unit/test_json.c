@@ -220,6 +220,38 @@ test_scan_cases(void)
 	}
 }
 
+/* What is refused and well formed, from what only begins so. */
+static void
+test_well_formed(void)
+{
+	static const struct {
+		const char *text;
+		enum sbx_json_fault fault;
+		size_t offset;
+		bool well_formed;
+	} rows[] = {
+		{ "{\"a\":1}", SBX_JSON_OK, 0, true },
+		{ "{\"a\":99999999999999999999}", SBX_JSON_NUMBER, 5, true },
+		{ "{\"a\":1e999,\"a\":[{}]}", SBX_JSON_NUMBER, 5, true },
+		{ "{\"a\":1,\"a\":1e999}", SBX_JSON_DUPLICATE, 8, true },
+		{ "[[[[1]]],{\"a\":1}]", SBX_JSON_DEPTH, 3, true },
+		{ "{\"a\":1,\"a\":1", SBX_JSON_DUPLICATE, 8, false },
+		{ "[1e999,}", SBX_JSON_NUMBER, 1, false },
+		{ "[[[[1}]]]", SBX_JSON_DEPTH, 3, false },
+		{ "[", SBX_JSON_SYNTAX, 1, false },
+	};
+	struct sbx_json_where w;
+	int r;
+
+	for (size_t i = 0; i < SBX_NELEM(rows); i++) {
+		r = sbx_json_scan(rows[i].text, strlen(rows[i].text), 100, 3,
+		    &w);
+		check((r == 0) == (rows[i].fault == SBX_JSON_OK) &&
+		    w.fault == rows[i].fault && w.offset == rows[i].offset &&
+		    w.well_formed == rows[i].well_formed, rows[i].text);
+	}
+}
+
 /* No prefix of a valid text is one, but for numbers. */
 static void
 test_prefixes(void)
@@ -255,7 +287,8 @@ test_depth_and_size(void)
 	ok(sbx_json_scan(t, 2 * n, 2 * n, 2000000, &w) == 0,
 	    "a million levels take no stack");
 	ok(sbx_json_scan(t, 2 * n, 2 * n, 64, &w) == SBX_E_SYNTAX &&
-	    w.fault == SBX_JSON_DEPTH, "a million levels are refused");
+	    w.fault == SBX_JSON_DEPTH && !w.well_formed,
+	    "a million levels are refused");
 	ok(sbx_json_scan("[]", 2, 1000, 0, &w) == SBX_E_SYNTAX &&
 	    w.fault == SBX_JSON_DEPTH, "depth 0 permits no container");
 	ok(sbx_json_scan("1", 1, 1000, 0, &w) == 0, "but a plain value");
@@ -394,6 +427,7 @@ int
 main(void)
 {
 	test_scan_cases();
+	test_well_formed();
 	test_prefixes();
 	test_depth_and_size();
 	test_many_names();
