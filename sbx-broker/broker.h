@@ -194,6 +194,8 @@ struct job {
 	bool counted;		/* among those of its grant that run */
 	uint8_t op;		/* enum sbx_grant_op, or sbx_rest_op */
 	const char *why;	/* REVOKE: static */
+	unsigned tries;		/* REVOKE: before this one */
+	uint64_t from_ns;	/* REVOKE: not before, monotonic */
 	bool credential;	/* REST */
 	bool begun;		/* the host may have done what changes it */
 	uint64_t by_ns;		/* REST: it is over then, whatever its state */
@@ -281,6 +283,7 @@ int lock_set(struct broker *k, uint32_t id, bool on);
 void lock_count(struct broker *k, bool revoked);
 /* One of those that a lock waits for is over. */
 void lock_check(struct broker *k);
+bool lock_has_time(const struct broker *k); /* to revoke more tokens */
 void lock_free(struct broker *k);
 
 /* --- revoke.c -------------------------------------------------------------------------- */
@@ -296,6 +299,7 @@ void revoke_text(struct broker *k, const struct source *s, const char *repo,
     const char *text, const char *why);
 void revoke_expired(struct broker *k);	/* and at the next one's time again */
 void revoke_next(struct broker *k);	/* there may be room for one more */
+void revoke_hurry(struct broker *k);	/* those that are to be tried later: now */
 void revoke_over(struct job *j, const struct outcome *out);
 void revoke_free(struct broker *k);
 

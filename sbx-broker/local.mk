@@ -4,6 +4,7 @@
 noinst_LIBRARIES += libsbxbroker.a
 libsbxbroker_a_SOURCES = sbx-broker/key.c sbx-broker/key.h \
 	sbx-broker/token.c sbx-broker/token.h \
+	sbx-broker/times.c sbx-broker/times.h \
 	sbx-broker/sources.c sbx-broker/sources.h \
 	sbx-broker/given.c sbx-broker/given.h \
 	sbx-broker/check.c sbx-broker/check.h

@@ -42,6 +42,12 @@ on_timeout(evutil_socket_t fd, short what, void *ctx)
 	lock_check(k);
 }
 
+bool
+lock_has_time(const struct broker *k)
+{
+	return (evtimer_pending(k->lock_timer, NULL) != 0);
+}
+
 void
 lock_init(struct broker *k)
 {
@@ -78,7 +84,7 @@ lock(struct broker *k)
 	    evtimer_add(k->lock_timer, &t) < 0)
 		sbx_fatal("a lock cannot be timed");
 	/* those of before may be under way, too, of which more may go now */
-	revoke_next(k);
+	revoke_hurry(k);
 	lock_check(k);
 }
 

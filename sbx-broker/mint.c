@@ -11,6 +11,7 @@
 #include "sbx-broker/broker.h"
 #include "sbx-broker/key.h"
 #include "sbx-broker/record.h"
+#include "sbx-broker/times.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -18,8 +19,6 @@
 #include <string.h>
 
 #define NS_S 1000000000ull
-#define LIFE_S 3600		/* of what GitHub mints */
-#define SKEW_S 60		/* of two clocks, before it is told */
 
 struct mint {
 	LIST_ENTRY(mint) link;
@@ -316,35 +315,21 @@ take(struct mint *m, const char *text)
 	return (token_new(secret, m->src));
 }
 
-/*
- * Seconds for which it may be kept.  The host's clock and ours may differ, so
- * it is also bounded by what such tokens are good for.
- */
-static uint64_t
-keep_s(const struct mint *m, uint64_t expires_s)
-{
-	const uint64_t now = sbx_wall_ns() / NS_S;
-	const uint64_t left = expires_s > now ? expires_s - now : 0;
-
-	if (left + SKEW_S < LIFE_S || left > LIFE_S + SKEW_S)
-		log_warn("a token of %s expires in %" PRIu64 " s, not in an "
-		    "hour: is this machine's clock right?", m->host, left);
-	if (left <= TOKEN_MARGIN_S)
-		return (0);
-	return (left - TOKEN_MARGIN_S < TOKEN_KEEP_S ? left - TOKEN_MARGIN_S :
-	    TOKEN_KEEP_S);
-}
-
 static void
 app_answered(struct mint *m, struct token *t, uint64_t expires_s)
 {
 	struct broker *k = m->k;
-	const uint64_t s = keep_s(m, expires_s);
+	const uint64_t now = sbx_wall_ns() / NS_S, mono = sbx_mono_ns();
 
+	if (times_odd(now, expires_s))
+		log_warn("a token of %s expires in %" PRIu64 " s, not in an "
+		    "hour: is this machine's clock right?", m->host,
+		    times_left_s(now, expires_s));
 	t->number = ++k->tokens.minted;
 	t->permissions = m->permissions;
 	memcpy(t->repo, m->repo, sizeof(t->repo));
-	t->until_ns = sbx_mono_ns() + s * NS_S;
+	t->until_ns = mono + times_keep_s(now, expires_s) * NS_S;
+	t->expires_ns = mono + times_revoke_s(now, expires_s) * NS_S;
 	if (k->tokens.n == BROKER_TOKENS)
 		token_retire(k, tokens_oldest(&k->tokens),
 		    "there are too many");

@@ -69,8 +69,9 @@ record_no_mint(struct broker *k, const struct source *s, const char *repo,
 
 void
 record_revoke(struct broker *k, const struct token *t, const char *why,
-    const struct fault *f)
+    unsigned tries, uint64_t again_ns, const struct fault *f)
 {
+	const uint64_t now = sbx_mono_ns();
 	struct sbx_record g;
 
 	sbx_record_begin(&g);
@@ -78,6 +79,10 @@ record_revoke(struct broker *k, const struct token *t, const char *why,
 	add_source(&g, t->source);
 	sbx_record_add(&g, "repo", "%s", t->repo);
 	sbx_record_add(&g, "why", "%s", why);
+	if (tries > 1)
+		sbx_record_number(&g, "tries", tries);
+	if (again_ns > now)	/* in seconds, at least one */
+		sbx_record_number(&g, "again", (again_ns - now) / NS_S + 1);
 	if (f != NULL) {
 		sbx_record_add(&g, "code", "%s", f->code);
 		sbx_record_add(&g, "reason", "%s", f->reason);

@@ -15,9 +15,10 @@ void record_mint(struct broker *k, const struct token *t,
     uint64_t expires_wall_s);
 void record_no_mint(struct broker *k, const struct source *s,
     const char *repo, const char *permissions, const char *why);
-/* why: it was to be.  f NULL: it is revoked. */
+/* why: it was to be.  tries: this one included.  f NULL: it is revoked; else
+ * again_ns (monotonic) is when it is tried again, 0: it is not. */
 void record_revoke(struct broker *k, const struct token *t, const char *why,
-    const struct fault *f);
+    unsigned tries, uint64_t again_ns, const struct fault *f);
 /* Of git or REST, when it is over. */
 void record_exchange(const struct job *j, const struct outcome *out);
 

@@ -31,7 +31,8 @@ struct token {
 	const struct source *source;	/* borrowed */
 	char repo[141];
 	const char *permissions;	/* static */
-	uint64_t until_ns;		/* monotonic: then it is used no more */
+	uint64_t until_ns;		/* monotonic: then it is used no more, */
+	uint64_t expires_ns;		/* and is worth nothing any more */
 };
 LIST_HEAD(token_list, token);
 struct tokens {

@@ -1212,6 +1212,61 @@ def test_late():
              "one that never ends is killed, and told of", m)
 
 
+def refused(b, **over):
+    """A revocation that fails."""
+    return revoked(b, error=-3, code="upstream", **{"status": 502, **over})
+
+
+def next_revoke(b):
+    while True:
+        r = b.journal.recv(want="JOURNAL_APPEND")
+        if r["op"] == "token_revoke":
+            return r["code"], fields(r)
+
+
+def test_again():
+    """What a host does not revoke is tried again, and on record each time."""
+    with Broker(APP, journal=True) as b:
+        def used(token):
+            mid = b.exchange()
+            mint(b, token=token, life=100)
+            serve(b, mid)
+        b.grant(1, uses=20)
+        used(MINTED)
+        refused(b)
+        begin = time.monotonic()
+        t.ok(revoked(b) == MINTED and 0.9 < time.monotonic() - begin < 4,
+             "a second later it is tried again")
+        code, f = next_revoke(b)
+        t.ok(code == 1 and f["again"] in ("1", "2") and "tries" not in f and
+             f["code"] == "upstream", "the failure is on record, and that it "
+             "is tried again", f)
+        code, f = next_revoke(b)
+        t.ok(code == 0 and f["tries"] == "2" and "again" not in f and
+             f["token"] == "1", "and that it went", f)
+        used("ghs_" + "T" * 36)
+        refused(b, retry_s=4000)
+        code, f = next_revoke(b)
+        t.ok(code == 1 and "again" not in f, "not when the token has ended by "
+             "itself until then", f)
+        used("ghs_" + "U" * 36)
+        refused(b, retry_s=1000)
+        code, f = next_revoke(b)
+        t.ok(code == 1 and 999 < int(f["again"]) < 1003,
+             "as late as its host asks for", f)
+        begin = time.monotonic()
+        b.ch.send("BROKER_LOCK", 500, on=1)
+        m = b.ch.recv(want="BROKER_DIAL")
+        b.ch.send("BROKER_NOT_DIALLED", m.id, reason="no")
+        t.ok(revoked(b) == "ghs_" + "U" * 36, "a lock, which is also how a "
+             "suite ends, waits for none of that")
+        m = b.ch.recv(want="BROKER_LOCKED")
+        t.ok((m["tokens"], m["failed"]) == (1, 0) and
+             time.monotonic() - begin < 2, "and has time for another try", m)
+        codes = [next_revoke(b) for _ in range(2)]
+        t.ok([c for c, _ in codes] == [1, 0], "each on record", codes)
+
+
 def ended_soon(c):
     return bool(select.select([c.ch], [], [], 0.3)[0])
 

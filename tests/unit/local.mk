@@ -158,6 +158,12 @@ test_jwt_SOURCES = tests/unit/test_jwt.c tests/tap.h
 test_jwt_CPPFLAGS = $(AM_CPPFLAGS) $(CRYPTO_CFLAGS)
 test_jwt_LDADD = libsbxbroker.a libsbxegress.a libsbx.a $(CRYPTO_LIBS)
 
+check_PROGRAMS += test_broker_times
+TESTS += test_broker_times
+test_broker_times_SOURCES = tests/unit/test_broker_times.c tests/tap.h
+test_broker_times_CPPFLAGS = $(AM_CPPFLAGS)
+test_broker_times_LDADD = libsbxbroker.a libsbx.a $(CRYPTO_LIBS)
+
 check_PROGRAMS += test_courier_parts
 TESTS += test_courier_parts
 test_courier_parts_SOURCES = tests/unit/test_courier_parts.c tests/tap.h
