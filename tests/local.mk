@@ -34,7 +34,7 @@ TESTS_USER = $(filter-out tests/guarantees/test_drills.py,$(GUARANTEES)) \
 	$(R)test_images_engine.py $(R)test_limits.py $(R)test_python.py \
 	$(R)test_reap.py $(R)test_search.py \
 	$(R)test_sbxd_hub.py $(R)test_sbxd_suite.py $(R)test_shell.py \
-	$(R)test_snapshot.py $(R)test_users.py $(R)test_worker.py $(R)test_github_tools.py $(R)test_publish_tool.py $(R)test_clone_hub.py \
+	$(R)test_snapshot.py $(R)test_users.py $(R)test_worker.py $(R)test_github_tools.py $(R)test_publish_tool.py $(R)test_merge_tool.py $(R)test_clone_hub.py \
 	test_broker test_privs test_proxy test_starter
 # with sanitizers: our programs, by what drives them hardest
 TESTS_SANITIZED = $(filter-out test_privs tests/%,$(TESTS)) $(FRONT_TESTS) \
@@ -42,7 +42,7 @@ TESTS_SANITIZED = $(filter-out test_privs tests/%,$(TESTS)) $(FRONT_TESTS) \
 	$(R)test_guide.py \
 	$(R)test_gate_hub.py $(R)test_publish_hub.py $(R)test_grants_hub.py $(R)test_http.py $(R)test_messages.py $(R)test_proxy_egress.py $(R)test_quirks.py \
 	$(R)test_runjournal.py $(R)test_sbxd_hub.py $(R)test_snapshot.py \
-	$(R)test_subs.py $(R)test_trust.py $(R)test_worker.py $(R)test_github_tools.py $(R)test_publish_tool.py $(R)test_clone_hub.py
+	$(R)test_subs.py $(R)test_trust.py $(R)test_worker.py $(R)test_github_tools.py $(R)test_publish_tool.py $(R)test_merge_tool.py $(R)test_clone_hub.py
 list-together:
 	@echo $(TESTS_TOGETHER)
 list-alone:

@@ -14,7 +14,7 @@ libsbxworker_a_SOURCES = \
 	sbxd/worker/github.c sbxd/worker/github.h \
 	sbxd/worker/thread.c sbxd/worker/thread.h \
 	sbxd/worker/tool_clone.c sbxd/worker/tool_issue.c sbxd/worker/tool_pr.c \
-	sbxd/worker/tool_publish.c \
+	sbxd/worker/tool_merge.c sbxd/worker/tool_publish.c \
 	sbxd/worker/guide.h sbxd/worker/tool_guide.c sbxd/worker/tool_copy.c sbxd/worker/tool_exec.c \
 	sbxd/worker/tool_lifecycle.c sbxd/worker/tool_output.c \
 	sbxd/worker/script.c sbxd/worker/script.h \
@@ -37,9 +37,9 @@ dist_man_MANS += sbxd/worker/sbxd-worker.8
 
 # scripts that run in a sandbox, as strings
 EXTRA_DIST += sbxd/worker/verify.sh sbxd/worker/affected.py \
-	sbxd/worker/clone.sh sbxd/worker/deps.sh
-BUILT_SOURCES += verify_script.h clone_script.h deps_script.h
-CLEANFILES += verify_script.h clone_script.h deps_script.h
+	sbxd/worker/clone.sh sbxd/worker/deps.sh sbxd/worker/merge.sh
+BUILT_SOURCES += verify_script.h clone_script.h deps_script.h merge_script.h
+CLEANFILES += verify_script.h clone_script.h deps_script.h merge_script.h
 verify_script.h: $(top_srcdir)/sbxd/worker/verify.sh \
 	$(top_srcdir)/sbxd/worker/affected.py
 	$(AM_V_GEN)for n in verify.sh affected.py; do \
@@ -49,10 +49,12 @@ verify_script.h: $(top_srcdir)/sbxd/worker/verify.sh \
 libsbxworker_a-tool_verify.$(OBJEXT): verify_script.h
 clone_script.h: $(top_srcdir)/sbxd/worker/clone.sh
 deps_script.h: $(top_srcdir)/sbxd/worker/deps.sh
-clone_script.h deps_script.h:
+merge_script.h: $(top_srcdir)/sbxd/worker/merge.sh
+clone_script.h deps_script.h merge_script.h:
 	$(AM_V_GEN)n=$@; n=$${n%_script.h}; { \
 		echo "static const char $${n}_script[] ="; \
 		sed -e 's/[\\"]/\\&/g' -e 's/^/"/' -e 's/$$/\\n"/' \
 			$(top_srcdir)/sbxd/worker/$$n.sh; echo ";"; } >$@.tmp && mv $@.tmp $@
 libsbxworker_a-clone.$(OBJEXT): clone_script.h
 libsbxworker_a-deps.$(OBJEXT): deps_script.h
+libsbxworker_a-tool_merge.$(OBJEXT): merge_script.h

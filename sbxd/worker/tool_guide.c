@@ -79,10 +79,14 @@ static const struct guide_phase phases[] = {
 	    "the same files and branch: the gate is open for exactly that "
 	    "tree. Look at diff_in_container; a dry run says what would go. "
 	    "What it refuses has a step and a mend: a secret is taken out, "
-	    "never pushed; others' work on the branch is merged first. Name "
+	    "never pushed. Name "
 	    "the same branch again to add to a pull request. The result "
-	    "tells what stayed behind.",
-	    { "verify_in_container", "diff_in_container", "publish" },
+	    "tells what stayed behind. Where the base or the branch has "
+	    "moved on, merge_base takes it in first (checkpoint before it); "
+	    "conflicts are edited and merge_complete commits, or "
+	    "merge_abort gives up and loses nothing. Verify again after it.",
+	    { "verify_in_container", "diff_in_container", "merge_base",
+	    "merge_complete", "merge_abort", "checkpoint", "publish" },
 	    "issue" },
 	{ "issue",
 	    "Only when you were asked to say something there: "

@@ -7,9 +7,9 @@ tools_dump_CPPFLAGS = $(AM_CPPFLAGS)
 tools_dump_LDADD = libsbxtools.a libsbx.a
 TESTS += tests/regress/test_worker.py
 EXTRA_DIST += tests/regress/test_worker.py tests/regress/worker_monitor.py
-TESTS += tests/regress/test_github_tools.py tests/regress/test_publish_tool.py
+TESTS += tests/regress/test_github_tools.py tests/regress/test_publish_tool.py tests/regress/test_merge_tool.py
 TESTS += tests/regress/test_clone_hub.py
-EXTRA_DIST += tests/regress/test_publish_tool.py \
+EXTRA_DIST += tests/regress/test_publish_tool.py tests/regress/test_merge_tool.py \
 	tests/regress/test_github_tools.py tests/regress/test_clone_hub.py
 
 # the monitor: its configuration; alone among fakes; the whole suite

@@ -44,6 +44,37 @@
 	    "repo": {"type": "string"}},                                 \
 	    "required": ["ref", "sha", "repo"],                          \
 	    "additionalProperties": false})
+#define MERGE_IN                                                         \
+	SCHEMA_IN(SCHEMA_CONTAINER ","                                   \
+	    SCHEMA("working_dir": {"type": "string", "maxLength": 4095}) \
+	    "," SCHEMA_TIMEOUT, SCHEMA("container_id"))
+#define MERGE_OUT                                                        \
+	SCHEMA("run_id": {"type": "string"},                             \
+	"job_id": {"type": "string"},                                    \
+	"container_id": {"type": "string"},                              \
+	"outcome": {"type": "string", "enum": ["up_to_date", "merged",   \
+	    "fast_forward", "conflicts", "completed", "aborted"]},       \
+	"base_branch": {"type": "string"},                               \
+	"before": {"type": "string"},                                    \
+	"head": {"type": "string"},                                      \
+	"tip": {"type": "string"},                                       \
+	"parent2": {"type": "string"},                                   \
+	"kept": {"type": "string"},                                      \
+	"changed": {"type": "integer"},                                  \
+	"resolved": {"type": "integer"},                                 \
+	"conflicts": {"type": "array", "items": {"type": "object",       \
+	    "properties": {"path": {"type": "string"},                   \
+	    "kind": {"type": "string"}}, "required": ["path", "kind"],   \
+	    "additionalProperties": false}},                             \
+	"conflicts_total": {"type": "integer"},                          \
+	"marks": {"type": "array", "items": {"type": "object",           \
+	    "properties": {"path": {"type": "string"},                   \
+	    "lines": {"type": "array", "items": {"type": "integer"}}},   \
+	    "required": ["path", "lines"],                               \
+	    "additionalProperties": false}},                             \
+	"masked": {"type": "integer"},                                   \
+	"replaced_bytes": {"type": "integer"}) ","                       \
+	"\"dirty\":" STRINGS_OUT ",\"undecided\":" STRINGS_OUT
 
 const struct sbx_tool sbx_tools_github[] = {
 	{
@@ -156,6 +187,57 @@ const struct sbx_tool sbx_tools_github[] = {
 		.hints = SBX_TOOL_IDEMPOTENT | SBX_TOOL_OPEN_WORLD,
 		.profiles = SBX_PROFILE_IMPLEMENT | SBX_PROFILE_REVIEW |
 		    SBX_PROFILE_ISSUE,
+		.pool = SBX_POOL_WORK,
+		.container_arg = "container_id",
+	},
+	{
+		.name = "merge_base",
+		.title = "Merge a branch of the remote",
+		.description =
+		    "Fetch base_branch (default: what was cloned from) and "
+		    "merge it into the branch that is checked out; nothing is "
+		    "pushed. A private repository needs repo. Refused with "
+		    "uncommitted changes. status failed: conflicts, with the "
+		    "kind of each; edit them, then merge_complete.",
+		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER "," REPO_IN ","
+		    SCHEMA("base_branch": {"type": "string", "minLength": 1,
+		    "maxLength": 244},
+		    "working_dir": {"type": "string", "maxLength": 4095}) ","
+		    SCHEMA_TIMEOUT, SCHEMA("container_id")),
+		.output_schema = SCHEMA_OUT(SCHEMA("ok", "failed", "running",
+		    "timeout"), MERGE_OUT, SCHEMA("run_id", "container_id")),
+		.hints = SBX_TOOL_OPEN_WORLD,
+		.profiles = SBX_PROFILE_IMPLEMENT,
+		.pool = SBX_POOL_WORK,
+		.container_arg = "container_id",
+	},
+	{
+		.name = "merge_complete",
+		.title = "Commit a merge",
+		.description =
+		    "Commit the merge that is under way. Refused while marks "
+		    "of conflicts (told by line) or undecided paths are left. "
+		    "Stages the paths that were unmerged, no others.",
+		.input_schema = MERGE_IN,
+		.output_schema = SCHEMA_OUT(SCHEMA("ok", "running", "timeout"),
+		    MERGE_OUT, SCHEMA("run_id", "container_id")),
+		.hints = 0,
+		.profiles = SBX_PROFILE_IMPLEMENT,
+		.pool = SBX_POOL_WORK,
+		.container_arg = "container_id",
+	},
+	{
+		.name = "merge_abort",
+		.title = "Give up a merge",
+		.description =
+		    "Give up the merge that is under way: the work tree is as "
+		    "before it. What it had come to is kept as a commit "
+		    "(kept), which checkpoint_restore returns to.",
+		.input_schema = MERGE_IN,
+		.output_schema = SCHEMA_OUT(SCHEMA("ok", "running", "timeout"),
+		    MERGE_OUT, SCHEMA("run_id", "container_id")),
+		.hints = 0,
+		.profiles = SBX_PROFILE_IMPLEMENT,
 		.pool = SBX_POOL_WORK,
 		.container_arg = "container_id",
 	},
