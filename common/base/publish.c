@@ -180,8 +180,9 @@ const struct sbx_publish_step sbx_publish_steps[] = {
 	{ "disagree", "the judge and the publisher have come to different "
 	    "commits", "Nothing can be done from here: tell the operator." },
 	{ "verify_gate", "no fresh verification of exactly this tree has "
-	    "passed", "Call verify_in_container with fresh: true and these "
-	    "files." },
+	    "passed", "Mend what failed, and publish again; "
+	    "verify_in_container with fresh: true and these files tells the "
+	    "same." },
 	{ "protected_ref", "the branch is the default one",
 	    "Publish to another branch, or have the operator set "
 	    "allow_protected_ref." },

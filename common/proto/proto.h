@@ -117,7 +117,9 @@ enum sbx_gate_phase {
 };
 enum sbx_publish_flag {
 	SBX_PUBLISH_DRY_RUN = 1,	/* all but the push */
-	SBX_PUBLISH_FORCE = 2		/* where allow_force is on */
+	SBX_PUBLISH_FORCE = 2,		/* where allow_force is on */
+	SBX_PUBLISH_VERIFY = 4		/* who asks starts a verification where
+					 * one is missing: PUBLISH_GATE */
 };
 /* What the configuration permits a publication to change. */
 enum sbx_publish_allow { SBX_PUBLISH_SENSITIVE = 1 };

@@ -162,8 +162,8 @@ call_end(struct monitor *m, struct call *c, bool undo)
 	sandbox_call_ended(m, c, undo);
 	snapshot_call_ended(m, c);
 	deps_call_ended(m, c, undo);
+	publish_call_ended(m, c, undo);	/* before what it waits for */
 	gate_call_ended(m, c, undo);
-	publish_call_ended(m, c, undo);
 	grant_call_ended(m, c);
 	sbx_close(&c->args_fd);
 	free(c->inputs);

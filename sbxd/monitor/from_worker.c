@@ -322,6 +322,17 @@ on_publish_start(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: own ones only; by itself it opens nothing. */
+static int
+on_publish_gate(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	publish_gate(w->m, w, &in->m.publish_gate);
+	return (0);
+}
+
 /* Safe: own ones only. */
 static int
 on_publish_wait(struct sbx_peer *p, struct sbx_in *in)
@@ -497,6 +508,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_GATE_WAIT] = { BUSY, 0, on_gate_wait },
 	[SBX_MSG_PUBLISH_START] = { BUSY, 0, on_publish_start },
 	[SBX_MSG_PUBLISH_WAIT] = { BUSY, 0, on_publish_wait },
+	[SBX_MSG_PUBLISH_GATE] = { BUSY, 0, on_publish_gate },
 	[SBX_MSG_UNDO_KEEP] = { BUSY, 0, on_undo_keep },
 	[SBX_MSG_UNDO_FIND] = { BUSY, 0, on_undo_find },
 	[SBX_MSG_SB_SNAPSHOT] = { BUSY, 0, on_sb_snapshot },

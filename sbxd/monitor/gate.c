@@ -115,6 +115,7 @@ gate_end(struct gate *g)
 		    strcmp(w->ask.run, g->id) == 0)
 			state_send(w, g);
 	}
+	publish_gate_ended(m, g);
 }
 
 static void
@@ -152,6 +153,7 @@ pass_store(struct gate *g)
 	    g->image, sizeof(p.image));
 	memcpy(p.layer, g->layer, sizeof(p.layer));
 	memcpy(p.ran, g->ran, sizeof(p.ran));
+	memcpy(p.gate, g->id, sizeof(p.gate));
 	for (size_t i = 0; i < MAX_PASSES && slot == NULL; i++)
 		if (pass_same(&who->passes[i], &p))
 			slot = &who->passes[i];
@@ -561,18 +563,24 @@ gate_start(struct monitor *m, struct worker *w, const struct sbx_gate_start *q,
 	    "image", sb->image, "layer", g->layer, NULL);
 }
 
+struct gate *
+gate_find(struct monitor *m, const struct principal *who, const char *id)
+{
+	for (size_t i = 0; i < MAX_GATES; i++)
+		if (m->gates[i].used && m->gates[i].who == who &&
+		    strcmp(m->gates[i].id, id) == 0)
+			return (&m->gates[i]);
+	return (NULL);
+}
+
 /* Safe: own ones only; the wait has a limit. */
 void
 gate_wait(struct monitor *m, struct worker *w, const struct sbx_gate_wait *q)
 {
 	struct timeval tv = { .tv_sec = q->wait_ms / 1000,
 		.tv_usec = (suseconds_t)(q->wait_ms % 1000) * 1000 };
-	struct gate *g = NULL;
+	struct gate *g = gate_find(m, w->who, q->gate);
 
-	for (size_t i = 0; i < MAX_GATES && g == NULL; i++)
-		if (m->gates[i].used && m->gates[i].who == w->who &&
-		    strcmp(m->gates[i].id, q->gate) == 0)
-			g = &m->gates[i];
 	if (q->wait_ms > WAIT_MAX_MS) {
 		ask_refuse(w, "bad_argument", "", "the wait is longer than an "
 		    "hour");

@@ -78,6 +78,7 @@ struct pass {
 	char sha1[41], sha256[65];
 	char image[256];		/* by digest; "host" has none */
 	char layer[96], ran[64];
+	char gate[SBX_RUN_HEX + 1];	/* of the verification */
 };
 #define MAX_PASSES 32			/* of one principal, the oldest go first */
 
@@ -348,6 +349,9 @@ struct publish {
 	char held_step[32], held[256];	/* why it will be refused, if nobody
 					 * knows better */
 	char step[32], reason[256];	/* why it was */
+	/* PUBLISH_STATE's: the verification that it waits, or waited, for */
+	char gate[SBX_RUN_HEX + 1], gate_ran[64];
+	const char *gate_status;	/* a constant; NULL: "" */
 	uint64_t began_ns, ended_ns, by_ns;
 };
 #define MAX_PUBLISHES 16
@@ -1193,6 +1197,9 @@ const struct pass *gate_pass(const struct principal *who, const char *tree);
 /* 0, or an sbx_error: the judge broke the protocol. */
 int gate_treed(struct gate *g, const struct sbx_judge_treed *q);
 int gate_verdict(struct gate *g, const struct sbx_judge_verdict *v);
+/* Own ones only; NULL: there is none of that id. */
+struct gate *gate_find(struct monitor *m, const struct principal *who,
+    const char *id);
 void gate_call_ended(struct monitor *m, const struct call *c, bool undo);
 void gate_drop_principal(struct monitor *m, const struct principal *p);
 void gate_tick(struct monitor *m, uint64_t now_ns);
@@ -1251,6 +1258,18 @@ void publish_start(struct monitor *m, struct worker *w,
 void publish_wait(struct monitor *m, struct worker *w,
     const struct sbx_publish_wait *q);
 void publish_wait_over(struct monitor *m, struct worker *w);
+/* The same: the answer to what w asked. */
+void publish_state_send(struct worker *w, const struct publish *p);
+/* Own ones only; NULL: there is none of that id. */
+struct publish *publish_find(struct monitor *m, const struct principal *who,
+    const char *id);
+/* publish_gate.c: judge and publisher agree on p->tree.  A verification of that
+ * is found, waited for, or p is refused; publish_verified() goes on. */
+void publish_gate_begin(struct publish *p);
+void publish_verified(struct publish *p);
+void publish_gate(struct monitor *m, struct worker *w,
+    const struct sbx_publish_gate *q);
+void publish_gate_ended(struct monitor *m, const struct gate *g);
 /* The state of it, to whoever waits for its end. */
 void publish_tell(struct publish *p);
 /* What script number `row` (publish.h) said in its line, which is cut up for it;

@@ -598,10 +598,14 @@ agreed(struct publish *p)
 	} else if (moved && (p->flags & SBX_PUBLISH_FORCE) == 0)
 		publish_refuse(p, "upstream_moved", "the branch is at %s by "
 		    "now, not at the base", p->tip);
-	else if (strcmp(p->m->conf.verify_gate, "off") != 0 &&
-	    gate_pass(p->who, p->tree) == NULL)
-		publish_refuse(p, "verify_gate", NULL);
-	else if (p->flags & SBX_PUBLISH_DRY_RUN)
+	else
+		publish_gate_begin(p);
+}
+
+void
+publish_verified(struct publish *p)
+{
+	if (p->flags & SBX_PUBLISH_DRY_RUN)
 		publish_end(p, SBX_PUBLISH_WOULD);
 	else
 		want_push(p);
@@ -789,7 +793,8 @@ publish_grant_over(struct monitor *m, const char *grant, const char *code,
 		p->push[0] = '\0';
 	else
 		p->fetch[0] = '\0';
-	if (p->push_ran && !locked)
+	/* a verification may outlast what the base was read with */
+	if ((p->push_ran || p->phase == SBX_PUBLISH_GATE) && !locked)
 		return;
 	publish_refuse(p, locked ? "locked" : "suite", "the repository cannot "
 	    "be reached with a credential any more: %s", why);
@@ -835,6 +840,8 @@ publish_tick(struct monitor *m, uint64_t now_ns)
 		[SBX_PUBLISH_FETCHING] = "the base was not read in time",
 		[SBX_PUBLISH_JUDGING] = "its files took too long",
 		[SBX_PUBLISH_BUILDING] = "its commit was not made in time",
+		[SBX_PUBLISH_GATE] = "no verification of its tree was begun, "
+		"or it took too long",
 		[SBX_PUBLISH_PUSHING] = "the push took too long" };
 
 	for (size_t i = 0; i < MAX_PUBLISHES; i++) {

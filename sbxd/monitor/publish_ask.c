@@ -82,8 +82,8 @@ setup_publish(struct monitor *m, struct sbx_err *err)
 
 /* --- states ------------------------------------------------------------------------ */
 
-static void
-state_send(struct worker *w, const struct publish *p)
+void
+publish_state_send(struct worker *w, const struct publish *p)
 {
 	const struct sbx_publish_step *row = sbx_publish_step(p->step);
 	const struct sbx_publish_state s = { .publish = p->id,
@@ -98,7 +98,9 @@ state_send(struct worker *w, const struct publish *p)
 		.total = p->total, .findings = { p->findings.data,
 		p->nfindings, (uint32_t)p->findings.len },
 		.elapsed_ms = ((p->ended_ns != 0 ? p->ended_ns :
-		sbx_mono_ns()) - p->began_ns) / MS_NS };
+		sbx_mono_ns()) - p->began_ns) / MS_NS, .gate = p->gate,
+		.gate_status = p->gate_status != NULL ? p->gate_status : "",
+		.gate_ran = p->gate_ran };
 
 	(void)sbx_send_publish_state(w->peer, w->ask.id, &s, NULL);
 	ask_done(w);
@@ -113,8 +115,18 @@ publish_tell(struct publish *p)
 		w = &p->m->workers[i];
 		if (w->ask.type == SBX_MSG_PUBLISH_WAIT &&
 		    strcmp(w->ask.run, p->id) == 0)
-			state_send(w, p);
+			publish_state_send(w, p);
 	}
+}
+
+struct publish *
+publish_find(struct monitor *m, const struct principal *who, const char *id)
+{
+	for (size_t i = 0; i < MAX_PUBLISHES; i++)
+		if (m->publishes[i].used && m->publishes[i].who == who &&
+		    strcmp(m->publishes[i].id, id) == 0)
+			return (&m->publishes[i]);
+	return (NULL);
 }
 
 /* Safe: own ones only; the wait has a limit. */
@@ -124,12 +136,8 @@ publish_wait(struct monitor *m, struct worker *w,
 {
 	struct timeval tv = { .tv_sec = q->wait_ms / 1000,
 		.tv_usec = (suseconds_t)(q->wait_ms % 1000) * 1000 };
-	struct publish *p = NULL;
+	struct publish *p = publish_find(m, w->who, q->publish);
 
-	for (size_t i = 0; i < MAX_PUBLISHES && p == NULL; i++)
-		if (m->publishes[i].used && m->publishes[i].who == w->who &&
-		    strcmp(m->publishes[i].id, q->publish) == 0)
-			p = &m->publishes[i];
 	if (q->wait_ms > WAIT_MAX_MS) {
 		ask_refuse(w, "bad_argument", "", "the wait is longer than an "
 		    "hour");
@@ -141,7 +149,7 @@ publish_wait(struct monitor *m, struct worker *w,
 		return;
 	}
 	if (p->phase == SBX_PUBLISH_ENDED || q->wait_ms == 0) {
-		state_send(w, p);
+		publish_state_send(w, p);
 		return;
 	}
 	memcpy(w->ask.run, p->id, sizeof(p->id));
@@ -155,7 +163,7 @@ publish_wait_over(struct monitor *m, struct worker *w)
 	for (size_t i = 0; i < MAX_PUBLISHES; i++)
 		if (m->publishes[i].used &&
 		    strcmp(m->publishes[i].id, w->ask.run) == 0)
-			state_send(w, &m->publishes[i]);
+			publish_state_send(w, &m->publishes[i]);
 }
 
 /* --- the lines of scripts ------------------------------------------------------------- */
@@ -469,7 +477,7 @@ recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
 	sb->maker = NULL;	/* it goes on when its call does not wait */
 	p->by_ns = sbx_mono_ns() + MAKE_NS;
 	tick_arm(m);
-	state_send(w, p);
+	publish_state_send(w, p);
 }
 
 /* Its sandbox: of the operator's image, with a way out. */

@@ -795,6 +795,9 @@ take_publish(struct ask *a, struct ask_publish *ret)
 	    COPY(ret->base, s->base) != 0 || COPY(ret->tree, s->tree) != 0 ||
 	    COPY(ret->commit, s->commit) != 0 ||
 	    COPY(ret->branch, s->branch) != 0 ||
+	    COPY(ret->gate, s->gate) != 0 ||
+	    COPY(ret->gate_status, s->gate_status) != 0 ||
+	    COPY(ret->gate_ran, s->gate_ran) != 0 ||
 	    COPY(ret->default_branch, s->default_branch) != 0)
 		return (broken(a, SBX_E_DECODE));
 	ret->phase = s->phase;
@@ -828,6 +831,17 @@ publish_wait(struct ask *a, const char *publish, uint32_t wait_ms,
 		.wait_ms = wait_ms };
 	int error = call(a, SBX_MSG_PUBLISH_WAIT, &m, NULL, (int)wait_ms +
 	    ASK_MS, SBX_MSG_PUBLISH_STATE);
+
+	return (error == 0 ? take_publish(a, ret_publish) : error);
+}
+
+int
+publish_gate(struct ask *a, const char *publish, const char *gate,
+    struct ask_publish *ret_publish)
+{
+	const struct sbx_publish_gate m = { .publish = publish, .gate = gate };
+	int error = call(a, SBX_MSG_PUBLISH_GATE, &m, NULL, ASK_MS,
+	    SBX_MSG_PUBLISH_STATE);
 
 	return (error == 0 ? take_publish(a, ret_publish) : error);
 }

@@ -148,6 +148,7 @@ struct ask_publish {
 	uint8_t outcome;	/* enum sbx_publish_outcome */
 	uint32_t added, modified, deleted, unchanged, total;
 	uint64_t bytes, elapsed_ms;
+	char gate[17], gate_status[8], gate_ran[64];
 	struct sbx_strs findings;	/* borrowed until the next question */
 };
 
@@ -244,6 +245,9 @@ int gate_wait(struct ask *a, const char *gate, uint32_t wait_ms,
 int publish_start(struct ask *a, const struct sbx_publish_start *m,
     const int fds[2], struct ask_publish *ret_publish);
 int publish_wait(struct ask *a, const char *publish, uint32_t wait_ms,
+    struct ask_publish *ret_publish);
+/* From now on the publication waits for that verification. */
+int publish_gate(struct ask *a, const char *publish, const char *gate,
     struct ask_publish *ret_publish);
 
 int repo_open(struct ask *a, const struct sbx_repo_open *m,

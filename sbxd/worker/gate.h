@@ -3,12 +3,26 @@
 
 /* Fresh verifications: their part of verify_in_container. */
 
-struct call;
+#include <stdbool.h>
+#include <stdint.h>
 
-/* Start one of the files at dir (inside), with the arguments files and
+struct ask_gate;
+struct call;
+struct result;
+
+/* Start one of the files at dir (inside), with the arguments files, branch and
  * timeout, and wait for it; or wait for one that was started.  As tool_fn. */
 int gate_fresh(struct call *call, const char *dir);
 int gate_again(struct call *call, const char *job);
+/*
+ * The same, for who waits otherwise.  base: the commit on which the files are,
+ * or "": what GATE_BASE says; timeout_ms: of each runner, 0: as of commands.
+ * As tool_fn; *ret_begun false: the result says why not.
+ */
+int gate_begin(struct call *call, const char *dir, const char *base,
+    uint64_t timeout_ms, struct ask_gate *ret_gate, bool *ret_begun);
+/* Its tests, as verify_in_container tells them. */
+void gate_put_tests(struct result *r, const struct ask_gate *g);
 
 /*
  * Of a script in a work tree: b is the commit that what is declared is published

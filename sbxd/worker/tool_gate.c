@@ -20,18 +20,22 @@
 #define HAS_SUBMODULE 4	/* the script's exit code */
 
 /*
- * $1: the work tree, $2: the branch that it is for or ""; on stdin the declared
- * files, if any, each with its NUL.  One line, where they are; then their names.
+ * $1: the work tree, $2: the branch that it is for or "", $3: the commit of its
+ * base or "": by $2; on stdin the declared files, if any, each with its NUL.  One
+ * line, where they are; then their names.
  * With declared files the tree is that which publish would push: of its base
- * (HEAD where that is no clone) with these as they are now, made beside it; what
- * is declared and not there is deleted.  The base's come out without the repository's attributes
- * and filters: what nobody touched is as it will be pushed.  They are read when
- * this has ended, so what is removed here is of earlier ones.  Without git:
- * everything but .git.  A submodule is a commit of another repository: its
- * files are not the tree's, which could never be what is judged.
+ * (HEAD where that is no clone) with these as the base's attributes take them in,
+ * made beside it; what is declared and not there is deleted.  All come out
+ * without attributes and filters: as they will be pushed.  They are read when this
+ * has ended, so what is removed here is of earlier ones.  Without git: everything
+ * but .git.  A submodule is a commit of another repository: its files are not the
+ * tree's, which could never be what is judged.
+ *
+ * In $t: g a repository that takes the objects of the real one, a what is
+ * declared, c the base's attributes for a declared .gitattributes, w the tree.
  */
 static const char script[] =
-    "set -e; cd -- \"$1\"; branch=$2 target=\n"
+    "set -e; cd -- \"$1\"; branch=$2 base=$3 target=\n"
     "export LC_ALL=C GIT_OPTIONAL_LOCKS=0\n"
     "mapfile -d '' -t f; set -- \"${f[@]}\"\n"
     "g='git -c core.fsmonitor= -c core.quotePath=false'\n"
@@ -41,7 +45,7 @@ static const char script[] =
     "pwd; find . -name .git -prune -o '(' -type f -o -type l ')' "
     "-printf '%P\\0'; exit; fi\n"
     "cd -- \"$top\"\n"
-    GATE_BASE "[ -n \"$b\" ] || b=HEAD\n"
+    GATE_BASE "b=${base:-${b:-HEAD}}\n"
     "m=$(if [ $# = 0 ]; then $g ls-files -s; else $g ls-tree -r \"$b\"; fi | "
     "sed -n '/^160000 /{s/^[^\t]*\t//p;q}')\n"
     "[ -z \"$m\" ] || { echo \"$m\" >&2; exit 4; }\n"
@@ -56,35 +60,59 @@ static const char script[] =
     "o=$($g rev-parse --git-path objects); o=$(cd -- \"$o\" && pwd)\n"
     "h=$($g rev-parse --verify \"$b^{tree}\")\n"
     "git init -q --bare --template= --object-format=$($g rev-parse "
-    "--show-object-format) $t/g; mkdir $t/w $t/g/info\n"
-    "echo '* -text !eol -ident !filter !working-tree-encoding' "
-    ">$t/g/info/attributes\n"
-    "export GIT_DIR=$t/g GIT_WORK_TREE=$t/w GIT_INDEX_FILE=$t/index "
-    "GIT_OBJECT_DIRECTORY=\"$o\"\n"
-    "git read-tree $h; git checkout-index -a --prefix=$t/w/\n"
+    "--show-object-format) $t/g; mkdir $t/a $t/c $t/w $t/g/info\n"
+    "printf '%s\\n' \"$o\" >$t/g/objects/info/alternates\n"
+    "export GIT_DIR=$t/g GIT_WORK_TREE=$t/a GIT_INDEX_FILE=$t/index "
+    "GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1\n"
+    "g=\"$g -c core.protectNTFS=false -c core.protectHFS=false "
+    "-c core.attributesFile=/dev/null -c core.looseCompression=0 "
+    "-c core.safecrlf=false\"\n"
+    "as_is() { echo '* -text !eol -ident !filter !working-tree-encoding' "
+    ">$t/g/info/attributes; }\n"
+    "$g read-tree $h; top=$PWD new=() attr=() gone=(); declare -A has seen\n"
+    "while IFS= read -rd '' f; do has[\"$f\"]=1; done "
+    "< <(cd $t/a; $g ls-files -z)\n"
     "for f; do case /$f/ in */../* | */.git/* | *//*) echo \"not a path of "
     "the tree: $f\" >&2; exit 3;; esac\n"
-    "if [ -f \"$f\" ] || [ -L \"$f\" ]; then "
-    "mkdir -p -- \"$t/w/$(dirname -- \"$f\")\"; "
-    "rm -rf -- \"$t/w/$f\"; cp -P -p -- \"$f\" \"$t/w/$f\"; "
-    "elif [ -d \"$f\" ] && [ -d \"$t/w/$f\" ]; then "
+    "while [ \"${f#./}\" != \"$f\" ]; do f=${f#./}; done\n"
+    "[ -z \"${seen[\"$f\"]-}\" ] || continue; seen[\"$f\"]=1\n"
+    "if [ -f \"$f\" ] && [ ! -L \"$f\" ] && "
+    "[ \"${f##*/}\" = .gitattributes ]; then attr+=(\"$f\"); "
+    "elif [ -f \"$f\" ] || [ -L \"$f\" ]; then new+=(\"$f\"); "
+    "elif [ -n \"${has[\"$f\"]-}\" ]; then gone+=(\"$f\"); "
+    "elif [ -d \"$f\" ]; then "
     "echo \"a directory, declare its files: $f\" >&2; exit 3; "
-    "elif [ -e \"$t/w/$f\" ] || [ -L \"$t/w/$f\" ]; then "
-    "rm -rf -- \"$t/w/$f\"; "
     "else echo \"neither in the work tree nor in its base: $f\" >&2; exit 3; "
     "fi; done\n"
+    "z() { [ $# = 0 ] || printf '%s\\0' \"$@\"; }\n"
+    "z \"${new[@]}\" >$t/new; z \"${gone[@]}\" >$t/gone\n"
+    "xargs -0r cp -P -p --parents -t $t/a -- <$t/new\n"
+    "cd $t/a; as_is; [ ${#attr[@]} = 0 ] || $g ls-files -z -- "
+    "'*.gitattributes' | $g checkout-index -z --stdin --prefix=$t/c/\n"
+    "echo '* !filter !working-tree-encoding' >$t/g/info/attributes\n"
+    "$g update-index -z --add --replace --stdin <$t/new\n"
+    "for f in \"${attr[@]}\"; do m=100644; [ ! -x \"$top/$f\" ] || m=100755\n"
+    "i=$(cd $t/c; GIT_WORK_TREE=$t/c $g hash-object -w --path=\"$f\" -- "
+    "\"$top/$f\"); $g update-index --add --replace --cacheinfo "
+    "$m,$i,\"$f\"; done\n"
+    "$g update-index -z --force-remove --stdin <$t/gone\n"
+    "z \"${new[@]}\" \"${attr[@]}\" | sort -z | comm -z -13 <($g ls-files -z | "
+    "sort -z) - >$t/left; [ ! -s $t/left ] || { "
+    "echo 'git takes no file of this name:' >&2; cat $t/left >&2; exit 3; }\n"
+    "as_is; $g checkout-index -a --prefix=$t/w/; rm -rf $t/a $t/c\n"
     "echo $t/w; cd $t/w; find . '(' -type f -o -type l ')' -printf '%P\\0'\n";
 
 /* --- the list ------------------------------------------------------------------ */
 
 static int
-spec_make(struct call *call, const char *dir, struct run_spec *ret_spec)
+spec_make(struct call *call, const char *dir, const char *base,
+    struct run_spec *ret_spec)
 {
 	struct json_object *files = args_json(&call->args, "files");
 	size_t i, n = files != NULL ? json_object_array_length(files) : 0;
 	const char *branch = args_str(&call->args, "branch", NULL), *s;
 	const char *const argv[] = { "bash", "-c", script, "sbx", dir,
-		branch != NULL ? branch : "", NULL };
+		branch != NULL ? branch : "", base, NULL };
 	SBX_CLEANUP_BUF struct sbx_buf names = { 0 };
 	int error;
 
@@ -132,8 +160,8 @@ list_failed(struct call *call, const char *run, const struct ask_run *st)
 /* *ret_names: the directory's line, then the names.  *ret_go false: the
  * result says why. */
 static int
-names_list(struct call *call, const char *dir, struct sbx_buf *ret_names,
-    bool *ret_go)
+names_list(struct call *call, const char *dir, const char *base,
+    struct sbx_buf *ret_names, bool *ret_go)
 {
 	char run[SBX_RUN_HEX + 1];
 	struct ask_run st;
@@ -141,7 +169,7 @@ names_list(struct call *call, const char *dir, struct sbx_buf *ret_names,
 	int error;
 
 	*ret_go = false;
-	error = spec_make(call, dir, &spec);
+	error = spec_make(call, dir, base, &spec);
 	if (error == 0)
 		error = run_start(call, &spec, run);
 	run_spec_clear(&spec);
@@ -198,12 +226,23 @@ put_result(struct result *r, const struct sbx_strs *all, const char *s)
 	return (s);
 }
 
+void
+gate_put_tests(struct result *r, const struct ask_gate *g)
+{
+	const char *s = NULL;
+
+	result_open(r, "tests", '[');
+	while ((s = sbx_strs_next(&g->results, s)) != NULL &&
+	    (s = put_result(r, &g->results, s)) != NULL)
+		;
+	result_close(r, ']');
+}
+
 static void
 put_gate(struct call *call, const struct ask_gate *g)
 {
 	struct result *r = call->res;
 	bool over = g->phase == SBX_GATE_ENDED;
-	const char *s = NULL;
 
 	result_str(r, "status", !over ? "running" : g->passed ? "ok" :
 	    "failed");
@@ -220,11 +259,7 @@ put_gate(struct call *call, const struct ask_gate *g)
 	result_u64(r, "files", g->files);
 	result_u64(r, "bytes", g->bytes);
 	result_seconds(r, "elapsed_seconds", g->elapsed_ms);
-	result_open(r, "tests", '[');
-	while ((s = sbx_strs_next(&g->results, s)) != NULL &&
-	    (s = put_result(r, &g->results, s)) != NULL)
-		;
-	result_close(r, ']');
+	gate_put_tests(r, g);
 	if (g->reason[0] != '\0')
 		result_masked(r, "why", g->reason, strlen(g->reason));
 	if (!over)
@@ -264,19 +299,20 @@ gate_again(struct call *call, const char *job)
 }
 
 int
-gate_fresh(struct call *call, const char *dir)
+gate_begin(struct call *call, const char *dir, const char *base,
+    uint64_t timeout_ms, struct ask_gate *ret_gate, bool *ret_begun)
 {
-	uint64_t timeout = (uint64_t)args_int(&call->args, "timeout") * 1000;
 	SBX_CLEANUP_BUF struct sbx_buf names = { 0 };
 	int SBX_CLEANUP(fd) list = -1;
 	struct sbx_gate_start m = {
 		.container = args_str(&call->args, "container_id", NULL),
-		.timeout_ms = timeout != 0 ? timeout : call->exec_timeout_ms };
-	struct ask_gate g;
+		.timeout_ms = timeout_ms != 0 ? timeout_ms :
+		call->exec_timeout_ms };
 	char *end;
 	bool go;
-	int error = names_list(call, dir, &names, &go);
+	int error = names_list(call, dir, base, &names, &go);
 
+	*ret_begun = false;
 	if (error != 0 || !go)
 		return (error);
 	end = names.len > 0 ? memchr(names.data, '\n', names.len) : NULL;
@@ -292,7 +328,18 @@ gate_fresh(struct call *call, const char *dir)
 	if (sbx_memfd_sealed("names", end + 1, names.len - (size_t)(end + 1 -
 	    names.data), &list) != 0)
 		return (SBX_E_SYS);
-	error = gate_start(call->ask, &m, list, &g);
-	return (error != 0 ? call_refused(call, error) :
-	    gate_follow(call, &g));
+	error = gate_start(call->ask, &m, list, ret_gate);
+	*ret_begun = error == 0;
+	return (call_refused(call, error));
+}
+
+int
+gate_fresh(struct call *call, const char *dir)
+{
+	struct ask_gate g;
+	bool begun;
+	int error = gate_begin(call, dir, "",
+	    (uint64_t)args_int(&call->args, "timeout") * 1000, &g, &begun);
+
+	return (error == 0 && begun ? gate_follow(call, &g) : error);
 }

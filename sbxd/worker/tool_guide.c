@@ -75,9 +75,10 @@ static const struct guide_phase phases[] = {
 	{ "publish",
 	    "publish pushes what you declare in files, and nothing else, as "
 	    "one commit to one branch of a repository that the operator "
-	    "allows. First let verify_in_container with fresh: true pass for "
-	    "the same files and branch: the gate is open for exactly that "
-	    "tree. Look at diff_in_container; a dry run says what would go. "
+	    "allows. Exactly that tree must have passed fresh: "
+	    "verify_in_container does it for the same files and branch, else "
+	    "publish does first, and stops where it is red; gate tells. "
+	    "Look at diff_in_container; a dry run says what would go. "
 	    "What it refuses has a step and a mend: a secret is taken out, "
 	    "never pushed. Name "
 	    "the same branch again to add to a pull request. The result "

@@ -343,6 +343,27 @@ put_ids(struct call *call, const struct pub *p)
 	result_u64(r, "unchanged", st->unchanged);
 	result_u64(r, "bytes", st->bytes);
 	result_seconds(r, "elapsed_seconds", st->elapsed_ms);
+	if (*st->gate_status == '\0')
+		return;
+	result_open(r, "gate", '{');
+	result_str_or_null(r, "run_id", st->gate);
+	result_str(r, "status", st->gate_status);
+	result_str_or_null(r, "command", st->gate_ran);
+	result_close(r, '}');
+}
+
+/* What its verification found, as long as that is kept. */
+static void
+put_red(struct call *call, const struct ask_publish *st)
+{
+	struct ask_gate g;
+	char id[sizeof(st->gate)];
+
+	if (strcmp(st->gate_status, "failed") != 0)
+		return;
+	memcpy(id, st->gate, sizeof(id));
+	if (gate_wait(call->ask, id, 0, &g) == 0)
+		gate_put_tests(call->res, &g);
 }
 
 static void
@@ -357,6 +378,7 @@ put_refused(struct call *call, const struct pub *p)
 	result_bool(call->res, "pushed", false);
 	put_ids(call, p);
 	put_findings(call, st);
+	put_red(call, st);
 }
 
 static void
@@ -521,7 +543,7 @@ doing(uint8_t phase)
 		[SBX_PUBLISH_FETCHING] = "the base is fetched",
 		[SBX_PUBLISH_JUDGING] = "the files are judged",
 		[SBX_PUBLISH_BUILDING] = "the commit is made",
-		[SBX_PUBLISH_GATE] = "a verification is looked for",
+		[SBX_PUBLISH_GATE] = "its fresh verification runs",
 		[SBX_PUBLISH_APPROVAL] = "the operator is asked",
 		[SBX_PUBLISH_PUSHING] = "it is pushed" };
 
@@ -550,15 +572,52 @@ ended(struct call *call, struct pub *p, const struct names *n)
 	return (0);
 }
 
+/* Nothing verified this tree: that is done now, of the same files.  As tool_fn;
+ * *ret_begun false: the result says why not. */
+static int
+verify(struct call *call, struct pub *p, bool *ret_begun)
+{
+	char id[sizeof(p->st.id)], base[sizeof(p->st.base)];
+	const char *dir = NULL;
+	struct ask_gate g;
+	int r;
+
+	*ret_begun = false;
+	if (!script_dir(call, &dir))
+		return (0);
+	memcpy(id, p->st.id, sizeof(id));
+	memcpy(base, p->st.base, sizeof(base));
+	r = gate_begin(call, dir, base, 0, &g, ret_begun);
+	if (r != 0 || !*ret_begun)
+		return (r);
+	r = publish_gate(call->ask, id, g.id, &p->st);
+	*ret_begun = r == 0;
+	return (call_refused(call, r));
+}
+
+static bool
+unverified(const struct ask_publish *st)
+{
+	return (st->phase == SBX_PUBLISH_GATE &&
+	    strcmp(st->gate_status, "missing") == 0);
+}
+
 /* As long as this call may wait, telling the client meanwhile. */
 static int
 follow(struct call *call, struct pub *p, const struct names *n)
 {
 	uint32_t left, ms;
+	bool begun;
 	int error = 0;
 
 	while (error == 0 && p->st.phase != SBX_PUBLISH_ENDED &&
 	    (left = call_left_ms(call)) > 0) {
+		if (unverified(&p->st)) {
+			error = verify(call, p, &begun);
+			if (error != 0 || !begun)
+				return (error);
+			continue;
+		}
 		ms = left < WORKER_PROGRESS_MS ? left : WORKER_PROGRESS_MS;
 		error = publish_wait(call->ask, p->st.id, ms, &p->st);
 		if (error == 0 && p->st.phase != SBX_PUBLISH_ENDED)
@@ -583,7 +642,8 @@ start(struct call *call, struct pub *p, const struct sbx_buf *names)
 	const struct sbx_publish_start m = { .container = p->container,
 		.dir = p->top, .host = p->repo.host, .repo = p->repo.key,
 		.branch = p->branch, .base = p->base,
-		.flags = p->dry_run ? SBX_PUBLISH_DRY_RUN : 0 };
+		.flags = SBX_PUBLISH_VERIFY | (p->dry_run ?
+		SBX_PUBLISH_DRY_RUN : 0) };
 	int SBX_CLEANUP(fd) list_fd = -1, SBX_CLEANUP(fd) text_fd = -1;
 
 	if (sbx_memfd_sealed("names", names->data, names->len, &list_fd) !=

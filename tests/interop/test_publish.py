@@ -124,37 +124,35 @@ def whole(p):
     where = {"container_id": p.box, "working_dir": p.at}
     r = p.s.call("verify_in_container", timeout=120, **where)
     ok(r["status"] == "failed", "red", r)
+    p.sh("echo more >>docs/a.md")
+    r = refused(p, "its fresh verification is red", "verify_gate",
+                ["docs/a.md"])
+    ok(r["gate"]["status"] == "failed" and r["gate"]["command"] == "js" and
+       r["gate"]["run_id"] and r["tests"][0]["failed"] == 1 and
+       r["tests"][0]["verdict"] == "failed", "with what failed", r)
     r = p.s.call("edit_file", container_id=p.box, file_name="add.js",
                  dest_dir=p.at, edits=[{"old_str": "a - b",
                                         "new_str": "a + b"}])
     ok(r["status"] == "ok", "it is edited", r)
-    refused(p, "not verified", "verify_gate", ["add.js"])
     r = p.s.call("verify_in_container", timeout=120, **where)
     ok(r["status"] == "ok" and r["gate"] is False, "green, and no gate", r)
     r = p.s.call("checkpoint", message="add adds", **where)
     ok(r["status"] == "ok", "a checkpoint", r)
-    p.sh("echo more >>docs/a.md", "git rm -q --cached docs/b.md",
+    p.sh("git rm -q --cached docs/b.md",
          "rm docs/b.md", "echo stray >stray.txt")
     files = ["add.js", "docs/a.md", "docs/b.md"]
-    refused(p, "a pass of the work sandbox is none", "verify_gate", files)
-    r = p.s.call("verify_in_container", fresh=True, files=files,
-                 branch="fix", timeout=120, **where)
-    while r["status"] == "running":
-        r = p.s.call("verify_in_container", fresh=True, run_id=r["run_id"],
-                     timeout=120, **where)
-    ok(r["status"] == "ok" and r["gate"], "a fresh one opens the gate", r)
-    passed = r["tree_id"]
-    refused(p, "for no other files", "verify_gate", files[:2])
     base = p.tip("main")
     r = p.publish(files, "fix", dry_run=True)
     ok(r["status"] == "ok" and r["outcome"] == "dry_run" and
-       r["tree_id"] == passed and not p.tip("fix"),
-       "a dry run says what would go", r)
+       r["gate"]["status"] == "passed" and not p.tip("fix"),
+       "a dry run verifies, and says what would go", r)
+    passed, run = r["tree_id"], r["gate"]["run_id"]
     r = p.publish(files, "fix", create_pr=True, pr_title="Add", pr_body="x")
     ok(r["status"] == "ok" and r["outcome"] == "pushed" and
        p.tip("fix") == r["commit"] and r["base"] == base and
-       r["worktree_leftover"] == ["stray.txt"] and not r["warnings"],
-       "it is pushed", r)
+       r["worktree_leftover"] == ["stray.txt"] and not r["warnings"] and
+       r["gate"] == {"run_id": run, "status": "passed", "command": "js"},
+       "it is pushed, by that verification", r)
     text = p.repo.git("cat-file", "commit", r["commit"])
     ok("tree %s\nparent %s\nauthor %s " % (passed, base, NAME) in text and
        text.endswith("\n\nChange it."), "as one commit on the base", text)
@@ -172,14 +170,22 @@ def whole(p):
 def second(p):
     """one more commit to the same branch, on the first"""
     first = p.tip("fix")
-    p.sh("echo yet more >>docs/a.md")
+    p.sh("echo yet more >>docs/a.md", "printf 'x\\r\\nz\\r\\n' >crlf.txt")
+    files = ["docs/a.md", "crlf.txt"]
     where = {"container_id": p.box, "working_dir": p.at}
-    r = p.s.call("verify_in_container", fresh=True, files=["docs/a.md"],
+    r = p.s.call("verify_in_container", fresh=True, files=files,
                  branch="fix", timeout=120, **where)
+    while r["status"] == "running":
+        r = p.s.call("verify_in_container", fresh=True, run_id=r["run_id"],
+                     timeout=120, **where)
     ok(r["gate"], "a fresh verification of what is added", r)
-    r = p.publish(["docs/a.md"], "fix")
+    tree, run = r["tree_id"], r["run_id"]
+    r = p.publish(files, "fix")
     ok(r["status"] == "ok" and r["outcome"] == "pushed" and
        r["from"] == first == r["base"], "a second commit", r)
+    ok(r["tree_id"] == tree and r["gate"]["run_id"] == run and
+       p.repo.git("cat-file", "blob", "fix:crlf.txt") == "x\nz",
+       "whose tree was verified as the base's attributes take it in", r)
     r = p.s.call("pr_view", container_id=p.box, repo="acme/secret",
                  pr=[i["number"] for i in p.repo.issues.values()
                      if i["pull"]][-1])

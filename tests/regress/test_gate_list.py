@@ -82,6 +82,22 @@ git add -A; git commit -qm1; rm -f text x.f y.id; git checkout -q .
 """
 
 
+# Of what is changed then, some has line ends as a checkout has them, and some
+# had them in the base already.
+EOL = r"""
+git config user.email a@b; git config user.name x
+printf 'x\r\ny\r\n' >old; printf 'x\r\ny\r\n' >oldtext; echo 1 >same
+printf '$Id$\n' >i.c; mkdir d; printf 'a\0\r\n' >d/bin; echo 1 >gone
+git add -A; git commit -qm1
+printf '* text=auto eol=crlf\r\n*.c ident\noldtext text\nsame -text\n' >.gitattributes
+git add .gitattributes; git commit -qm2; git checkout -q -f .
+printf 'x\r\nz\r\n' >old; printf 'x\r\nz\r\n' >oldtext; printf '1\r\n' >same
+printf '$Id: 1234 $\r\nx\r\n' >i.c; printf 'a\0\r\nb\n' >d/bin; rm gone
+printf 'a\r\nb\r\n' >d/new.txt; printf 'a\nb\r\n' >d/mixed; ln -s old l
+git add -A
+"""
+
+
 def repository(at, fmt):
     git("/", "init", "-q", "--object-format=" + fmt, at)
     subprocess.run(["bash", "-ec", SETUP], cwd=at, env=CLEAN, check=True,
@@ -124,6 +140,30 @@ with tempfile.TemporaryDirectory() as t:
        "a directory that is a file now, the reverse, and what was deleted",
        (names, said))
     shutil.rmtree(top.removesuffix(b"/w"))
+    shutil.rmtree(os.path.join(t, "sha256"))
+    for fmt in "sha1", "sha256":
+        at = os.path.join(t, fmt + "-eol")
+        git("/", "init", "-q", "--object-format=" + fmt, at)
+        subprocess.run(["bash", "-ec", EOL], cwd=at, env=CLEAN, check=True,
+                       timeout=60, capture_output=True)
+        made = git(at, "write-tree")
+        files = git(at, "diff", "--cached", "--name-only", "HEAD").decode()
+        files = files.split("\n")
+        top, names, said = listed(at, *files)
+        ok(said == (0, "") and tree(top, names, fmt) == made and
+           len(files) == 9, f"{fmt}: what is declared is as the base's "
+           "attributes take it in: line ends and $Id$", (files, said))
+        shutil.rmtree(top.removesuffix(b"/w"))
+        attrs = at + "/d/.gitattributes"    # its own do not count yet
+        with open(attrs, "w") as f:
+            f.write("*.txt -text\r\n")
+        git(at, "reset", "-q")
+        top, names, said = listed(at, "./d/.gitattributes", "d/new.txt")
+        data = [open(os.path.join(top.decode(), n), "rb").read()
+                for n in ("d/.gitattributes", "d/new.txt")]
+        ok(said == (0, "") and data == [b"*.txt -text\n", b"a\nb\n"],
+           f"{fmt}: and not those that are declared", (data, said))
+        shutil.rmtree(top.removesuffix(b"/w"))
     plain = os.path.join(t, "plain")
     os.makedirs(plain + "/.git-no")
     for n in "a", ".git-no/b":

@@ -330,29 +330,120 @@ def test_gate():
     for tree, who, good in ((TREE, 1001, True), (MOVED, 1001, False),
                             (TREE, 1002, False)):
         with World(CONF) as h:
-            h.on_JUDGE_TREE = lambda p, m, tree=tree: (m.close(), said(
-                p, "JUDGE_TREED", sha1=tree, sha256="f" * 64, files=1,
-                found=1))
-            h.on_JUDGE_REPORT = lambda p, m: (m.close(), said(
-                p, "JUDGE_VERDICT", green=1, verdict="green", total=1))
-            h.on_ENGINE_EXEC = lambda p, m, h=h: World.on_ENGINE_EXEC(
-                h, p, m) if len(m["argv"]) > 3 else (
-                    m.close(), h.lines.update({m["run"]: "pytest\n"}),
-                    p.send("ENGINE_EXEC_STARTED", m.id, run=m["run"]),
-                    p.send("ENGINE_EXITED", run=m["run"]))
+            tested(h, tree, 1)
             a, b = client(h), client(h, who)
             w = h.begin(b, "sandbox_initialize")
-            fd = ipc.memfd(b"a\0")
-            g = h.ask(w, "GATE_START", [fd], container=h.box(w)["container"],
-                      dir="/workspace", timeout_ms=60000)
-            os.close(fd)
-            m = h.ask(w, "GATE_WAIT", [], 8, gate=g["gate"], wait_ms=8000)
+            m = h.ask(w, "GATE_WAIT", [], 8, gate=verify(
+                h, w, h.box(w)["container"]), wait_ms=8000)
             ok(m["passed"] == 1, "a pass", m)
             w = h.begin(a, "sandbox_initialize")
             s = start(h, w, h.box(w)["container"])
             m = end(h, w, s)
             ok(m["outcome"] == (PUSHED if good else REFUSED),
                "a pass of %s, of uid %d" % (tree[:4], who), m)
+
+
+def tested(h, tree, green):
+    """fresh verifications there come to that"""
+    h.on_JUDGE_TREE = lambda p, m: (m.close(), said(
+        p, "JUDGE_TREED", sha1=tree, sha256="f" * 64, files=1, found=1))
+    h.on_JUDGE_REPORT = lambda p, m: (m.close(), said(
+        p, "JUDGE_VERDICT", green=green, total=1,
+        verdict="green" if green else "failed"))
+    h.on_ENGINE_EXEC = lambda p, m: World.on_ENGINE_EXEC(
+        h, p, m) if len(m["argv"]) > 3 else (
+            m.close(), h.lines.update({m["run"]: "pytest\n"}),
+            p.send("ENGINE_EXEC_STARTED", m.id, run=m["run"]),
+            p.send("ENGINE_EXITED", run=m["run"]))
+
+
+def verify(h, w, box):
+    fd = ipc.memfd(b"a\0")
+    g = h.ask(w, "GATE_START", [fd], container=box, dir="/workspace",
+              timeout_ms=60000)
+    os.close(fd)
+    return g["gate"]
+
+
+def test_gate_first():
+    """A publication waits for the verification that is told of, and goes on."""
+    with World(CONF) as h:
+        tested(h, MOVED, 1)
+        a, b = client(h), client(h, 1002)
+        box, theirs = box_of(h, a), box_of(h, b)
+        w, w2 = h.begin(a, "publish"), h.begin(b, "publish")
+
+        def unverified(flags=4):
+            h.got.pop("push", None)
+            s = start(h, w, box, flags=flags)
+            m = end(h, w, s)
+            ok(m["phase"] == GATE and m["gate_status"] == "missing" and
+               m["gate"] == "" and m["tree"] == TREE, "it waits", m)
+            return s
+
+        def told(s, g):
+            return h.ask(w, "PUBLISH_GATE", publish=s["publish"], gate=g)
+
+        s = unverified()
+        g = verify(h, w2, theirs)
+        ok(refused(told(s, g), "unknown_run"), "another's is none")
+        g = verify(h, w, box)
+        ok(h.ask(w, "GATE_WAIT", [], 8, gate=g, wait_ms=8000)["passed"] == 1,
+           "green, of another tree")
+        m = told(s, g)
+        ok(m["outcome"] == REFUSED and m["step"] == "verify_gate" and
+           MOVED in m["reason"], "that does not open it", m)
+        tested(h, TREE, 0)
+        s = unverified()
+        g = verify(h, w, box)
+        m = told(s, g)
+        ok(m["gate"] == g and m["gate_status"] in ("running", "failed"),
+           "it waits for that", m)
+        ok(refused(told(s, g), "busy"), "and for no other")
+        m = end(h, w, s)
+        ok(m["outcome"] == REFUSED and m["step"] == "verify_gate" and
+           (m["gate_status"], m["gate_ran"]) == ("failed", "python") and
+           "push" not in h.got, "red", m)
+        tested(h, TREE, 1)
+        s = unverified(5)
+        told(s, verify(h, w, box))
+        m = end(h, w, s)
+        ok(m["outcome"] == WOULD and m["gate_status"] == "passed" and
+           "push" not in h.got, "green, and a dry run", m)
+        m = end(h, w, start(h, w, box, flags=4))
+        ok(m["outcome"] == PUSHED and m["gate_status"] == "passed" and
+           m["gate"] != g, "the pass is known from then on", m)
+    with World(CONF) as h:
+        tested(h, TREE, 1)
+        a = client(h)
+        box = box_of(h, a)
+        w = h.begin(a, "publish")
+        s = start(h, w, box, flags=4)
+        end(h, w, s)
+        h.peers["proxy"].send("GRANT_STATE", grant=h.grant(FETCH)["grant"],
+                              state=GRANT_REFUSED, uses=0, reason="over")
+        h.result(w)         # handed over: it goes on without its call
+        w = h.begin(a, "publish")
+        h.ask(w, "PUBLISH_GATE", publish=s["publish"],
+              gate=verify(h, w, box))
+        h.result(w)
+        w = h.begin(a, "publish")
+        m = end(h, w, s)
+        ok(m["outcome"] == PUSHED and h.grant(PUSH), "by itself, when what "
+           "read the base has ended, too", m)
+    with World(CONF) as h:  # cancelled meanwhile
+        a = client(h)
+        box, came = box_of(h, a), hold(h, "JUDGE_TREE")
+        w, w2 = h.begin(a, "publish"), h.begin(a, "publish")
+        s = start(h, w, box, flags=4)
+        end(h, w, s)
+        h.ask(w, "PUBLISH_GATE", publish=s["publish"], gate=verify(h, w, box))
+        h.wait(came)
+        h.kill_worker(w)
+        m = end(h, w2, s)
+        ok(m["outcome"] == REFUSED and m["step"] == "cancelled" and
+           "push" not in h.got, "a cancelled one is not pushed", m)
+        clean(h, s, "cancelled", 1)
 
 
 # --- it does not -------------------------------------------------------------------

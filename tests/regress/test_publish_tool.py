@@ -67,6 +67,25 @@ class Hub(wm.Monitor):
         self.started.append(m["publish"])
         self.tell(m)
 
+    def gate_state(self, m, **more):
+        self.chan.send("GATE_STATE", m.id, gate="ef" * 8, container=box,
+                       **more)
+
+    def on_gate_start(self, m):
+        with open(m["dir"] + "/a", encoding="utf-8") as f:
+            text = f.read()
+        self.gates.append((sorted(ipc.read_fd(m.fds[0]).split(b"\0")), text))
+        self.gate_state(m)
+
+    def on_gate_wait(self, m):
+        self.gate_state(m, phase=3, results=[
+            "js", "failed", "12" * 8, "2", "1", "1", "0", "0", "1 of 2"])
+
+    def on_publish_gate(self, m):
+        self.gates.append((m["publish"], m["gate"]))
+        self.pub = self.after
+        self.tell(m)
+
     def on_repo_open(self, m):
         self.opened.append(m["repo"])
         self.chan.send("REPO_OPENED", m.id, grant="", why="it is not listed")
@@ -127,7 +146,7 @@ r = check("it is pushed", {}, status="ok", outcome="pushed", pushed=True,
           commit=NEW, branch="fix", run_id="ab" * 8, repo="O/r")
 t.ok(len(m.started) == 1 and m.started[0] == {
     "container": box, "dir": work, "host": "github.com", "repo": "o/r",
-    "branch": "fix", "base": BASE, "parent2": "", "flags": 0,
+    "branch": "fix", "base": BASE, "parent2": "", "flags": 4,
     "names": ["a", "gone", "new/b"], "message": "Mend it."},
     "each name once, on the commit that was cloned, whatever was committed "
     "here since", m.started)
@@ -140,7 +159,29 @@ t.ok(m.opened == ["o/r"] and len(r["warnings"]) == 1 and
 m.pub = {"outcome": WOULD}
 check("a dry run", {"dry_run": True}, status="ok", outcome="dry_run",
       pushed=False, warnings=[])
-t.ok(m.started[0]["flags"] == 1 and not m.opened, "and nothing after it")
+t.ok(m.started[0]["flags"] == 5 and not m.opened, "and nothing after it")
+
+# --- not verified yet ---------------------------------------------------------------
+GATE = {"gate": "ef" * 8, "gate_ran": "js"}
+for what, pub, error, want in (
+        ("green", {**GATE, "gate_status": "passed"}, False, {
+            "status": "ok", "outcome": "pushed"}),
+        ("red", {**GATE, "gate_status": "failed", "outcome": REFUSED, "step":
+                 "verify_gate", "reason": "it did not pass", "next": "Mend."},
+         True, {"code": "verify_gate", "pushed": False})):
+    m.pub, m.after, m.gates = {
+        "phase": 4, "outcome": 0, "gate_status": "missing", "base": BASE,
+        "commit": ""}, pub, []
+    r = check("%s, when it is verified" % what, {}, error, gate={
+        "run_id": "ef" * 8, "status": pub["gate_status"], "command": "js"},
+        **want)
+    t.ok(len(m.gates) == 2 and m.gates[1] == ("ab" * 8, "ef" * 8) and
+         m.gates[0] == ([b"", b"a", b"new/b"], "2\n"),
+         "the same files on the same base were verified", m.gates)
+    t.ok(not error or (r["tests"][0]["failed"], r["tests"][0]["verdict"]) ==
+         (1, "failed"), "with what failed", r)
+m.pub = {"phase": 4, "outcome": 0, "gate_status": "missing", "base": "b" * 40}
+check("no base to verify on", {}, True, code="bad_argument")
 
 # --- refusals -----------------------------------------------------------------------
 m.pub = {"outcome": REFUSED, "step": "secret", "reason": "1 secret in what "

@@ -249,8 +249,9 @@ const struct sbx_tool sbx_tools_github[] = {
 		    "there) on what was cloned, and push that one commit to "
 		    "one branch of an allowed repository: new, or at its tip. "
 		    "Nothing else leaves; worktree_leftover names what stays. "
-		    "Needs a pass of verify_in_container with fresh: true and "
-		    "the same files and branch. Secrets, sensitive paths, "
+		    "A fresh verification of exactly that tree runs first "
+		    "where none has passed (gate); red, nothing is pushed. "
+		    "Secrets, sensitive paths, "
 		    "default branch and tags are refused by step. create_pr "
 		    "opens a pull request, or finds the one there is. "
 		    "Repeating it is safe.",
@@ -306,6 +307,12 @@ const struct sbx_tool sbx_tools_github[] = {
 		    "required": ["rule", "path"],
 		    "additionalProperties": false}},
 		    "findings_total": {"type": "integer"},
+		    "gate": {"type": "object", "properties": {
+		    "run_id": {"type": ["string", "null"]},
+		    "status": {"type": "string"},
+		    "command": {"type": ["string", "null"]}},
+		    "required": ["status"]},
+		    "tests": {"type": "array", "items": {"type": "object"}},
 		    "pr_url": {"type": "string"},
 		    "pr_number": {"type": "integer"},
 		    "pr_created": {"type": "boolean"},
