@@ -4,7 +4,7 @@ INTEROP_TESTS = tests/interop/test_sdk_stdio.py \
 	tests/interop/test_mcp_remote.py tests/interop/test_agents.py \
 	tests/interop/test_clients_egress.py tests/interop/test_loop.py \
 	tests/interop/test_fakegithub.py tests/interop/test_github.py \
-	tests/interop/test_publish.py
+	tests/interop/test_publish.py tests/interop/test_pushes.py
 TESTS += $(INTEROP_TESTS)
 EXTRA_DIST += $(INTEROP_TESTS) tests/interop/clients.mjs \
 	tests/interop/cutter.mjs tests/interop/loop.mjs tests/interop/tour.mjs \
