@@ -10,14 +10,19 @@ libsbxbroker_a_SOURCES = sbx-broker/key.c sbx-broker/key.h \
 	sbx-broker/check.c sbx-broker/check.h
 libsbxbroker_a_CPPFLAGS = $(AM_CPPFLAGS) $(CRYPTO_CFLAGS)
 
-pkglibexec_PROGRAMS += sbx-broker
-sbx_broker_SOURCES = sbx-broker/main.c sbx-broker/broker.h \
+# and the rest of it but main(), also for tests/guarantees
+noinst_LIBRARIES += libsbxbrokerloop.a
+libsbxbrokerloop_a_SOURCES = sbx-broker/broker.h \
 	sbx-broker/from_monitor.c sbx-broker/ask.c sbx-broker/grant.c sbx-broker/job.c \
 	sbx-broker/lock.c sbx-broker/mint.c sbx-broker/pool.c \
 	sbx-broker/record.c sbx-broker/record.h sbx-broker/revoke.c \
 	sbx-broker/status.c
+libsbxbrokerloop_a_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(CRYPTO_CFLAGS)
+
+pkglibexec_PROGRAMS += sbx-broker
+sbx_broker_SOURCES = sbx-broker/main.c
 sbx_broker_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(CRYPTO_CFLAGS)
-sbx_broker_LDADD = libsbxbroker.a libsbxegress.a libsbxgit.a libsbxev.a \
+sbx_broker_LDADD = libsbxbrokerloop.a libsbxbroker.a libsbxegress.a libsbxgit.a libsbxev.a \
 	$(SBX_PRIVS_LIBS) $(EVENT_LIBS) $(CRYPTO_LIBS)
 dist_man_MANS += sbx-broker/sbx-broker.8
 
@@ -31,14 +36,18 @@ libsbxcourier_a_SOURCES = sbx-broker/courier/canary.c \
 	sbx-broker/courier/request.h
 libsbxcourier_a_CPPFLAGS = $(AM_CPPFLAGS) $(JSON_CFLAGS)
 
-pkglibexec_PROGRAMS += sbx-broker-courier
-sbx_broker_courier_SOURCES = sbx-broker/courier/main.c \
-	sbx-broker/courier/git.c sbx-broker/courier/https.c \
-	sbx-broker/courier/https.h sbx-broker/courier/mint.c \
-	sbx-broker/courier/rest.c
-sbx_broker_courier_CPPFLAGS = $(AM_CPPFLAGS) $(CURL_CFLAGS) $(TLS_CFLAGS) \
+# and the rest but main()
+noinst_LIBRARIES += libsbxcourierio.a
+libsbxcourierio_a_SOURCES = sbx-broker/courier/git.c \
+	sbx-broker/courier/https.c sbx-broker/courier/https.h \
+	sbx-broker/courier/mint.c sbx-broker/courier/rest.c
+libsbxcourierio_a_CPPFLAGS = $(AM_CPPFLAGS) $(CURL_CFLAGS) $(TLS_CFLAGS) \
 	$(JSON_CFLAGS)
-sbx_broker_courier_LDADD = libsbxcourier.a libsbxgit.a $(SBX_PRIVS_LIBS) \
+
+pkglibexec_PROGRAMS += sbx-broker-courier
+sbx_broker_courier_SOURCES = sbx-broker/courier/main.c
+sbx_broker_courier_CPPFLAGS = $(libsbxcourierio_a_CPPFLAGS)
+sbx_broker_courier_LDADD = libsbxcourierio.a libsbxcourier.a libsbxgit.a $(SBX_PRIVS_LIBS) \
 	$(CURL_LIBS) $(TLS_LIBS) $(JSON_LIBS)
 dist_man_MANS += sbx-broker/courier/sbx-broker-courier.8
 

@@ -265,6 +265,7 @@ job(struct evil *e)
 	e->id = e->chan.in->hdr.id;
 	e->dialled = sbx_steal_fd(&e->chan.in->fds[0]);
 	e->stream = sbx_steal_fd(&e->chan.in->fds[1]);
+	say(e, "pid %d", (int)getpid());
 	say(e, "job %s %s %s", m->host, m->repo, m->token);
 	if (n < 0 || write(e->turn, "x", 1) != 1 ||
 	    (size_t)n >= SBX_NELEM(attempts))

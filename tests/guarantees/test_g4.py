@@ -118,9 +118,9 @@ def links():
 
 
 def main():
-    files()
-    messages()
-    links()
+    for part in (files, messages, links):
+        if part.__name__ in (sys.argv[1:] or [part.__name__]):
+            part()
     return tap.done()
 
 

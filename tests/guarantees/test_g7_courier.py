@@ -35,9 +35,21 @@ def clone(s, box, repo, n):
                   dest_dir="/workspace/%d" % n, timeout=120)
 
 
+def alive(pid):
+    try:
+        with open("/proc/%d/stat" % pid, encoding="ascii") as f:
+            return f.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def attempts(s, box, token):
     """one clone for each thing that it tries"""
     for n, name in enumerate(CAGE + WORDS):
+        if name not in (sys.argv[1:] or CAGE + WORDS):
+            continue
+        with open(s.directory + "/turn", "w", encoding="ascii") as f:
+            f.write("x" * n)
         repo = ("acme/secret", "acme/other")[n % 2]
         before = len(s.said())
         r = clone(s, box, repo, n)
@@ -55,9 +67,12 @@ def attempts(s, box, token):
             ok(not got or int(got[0]) in REFUSED,
                "%s: the cage kills it, or refuses" % name, said)
         else:
-            ok(s.wait_for(lambda b=before, n=name: [
+            # before it gives up one that is over, which is 10 s; and it may
+            # be killed before it can say so
+            pid = [int(x.split()[1]) for x in said if x.startswith("pid ")]
+            ok(s.wait_for(lambda b=before, n=name, p=pid: [
                 x for x in s.said()[b:] if x == "got %s %d" % (
-                    n, errno.ECONNRESET)], 30),
+                    n, errno.ECONNRESET)] or not alive(*p), 5),
                "%s: the broker hangs up" % name, s.said()[before:])
 
 
@@ -69,7 +84,7 @@ def after(s, gh, broker):
     ok(not gh.seen(path="git-receive-pack"), "nothing was pushed")
     ok(not [r for r in records if r.get("component") == "courier"],
        "couriers write none")
-    ok(s.processes()["sbx-broker"] == broker, "the broker goes on")
+    ok(s.processes().get("sbx-broker") == broker, "the broker goes on")
 
 
 def main():
