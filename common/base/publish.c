@@ -166,7 +166,8 @@ const struct sbx_publish_step sbx_publish_steps[] = {
 	{ "attribute", "an attribute of a declared path is not understood",
 	    "Leave the path out." },
 	{ "secret", "what is added looks like a secret",
-	    "Take it out of the files." },
+	    "Take it out of the files. What is no secret can be let out by "
+	    "secret_scan_override." },
 	{ "unchanged", "nothing of what was declared differs from the base",
 	    "Declare what was changed." },
 	{ "missing", "a declared path is neither in the sandbox nor in the "

@@ -21,28 +21,37 @@ struct cross {
 
 /* --- secrets ------------------------------------------------------------------- */
 
+/* What was not looked at is nobody's to judge. */
+static bool
+is_waived(const struct pub *p, const struct scan_finding *f)
+{
+	if (strcmp(f->rule, SCAN_LIMIT) == 0)
+		return (false);
+	for (size_t i = 0; i < p->nwaived; i++)
+		if (strcmp(p->waived[i], f->fingerprint) == 0)
+			return (true);
+	return (false);
+}
+
 static void
 found(void *ctx, const struct scan_finding *f)
 {
 	struct pub *p = ctx;
+	struct told *t = is_waived(p, f) ? &p->passed : &p->findings;
 	char line[16];
 	const char *const words[] = { f->rule, f->path, line, f->fingerprint };
 	size_t need = 0;
 	struct sbx_strs s = { 0 };
 
-	for (size_t i = 0; i < p->nwaived; i++)
-		if (strcmp(p->waived[i], f->fingerprint) == 0)
-			return;
-	p->total += p->total < UINT32_MAX;
+	t->total += t->total < UINT32_MAX;
 	(void)snprintf(line, sizeof(line), "%u", f->line);
 	for (size_t i = 0; i < SBX_NELEM(words); i++)
 		need += strlen(words[i]) + 1;
-	if (p->nfindings == PUBLISH_FINDINGS ||
-	    need > p->findings.max - p->findings.len)
+	if (t->n == PUBLISH_FINDINGS || need > t->text.max - t->text.len)
 		return;
-	p->nfindings++;
+	t->n++;
 	for (size_t i = 0; i < SBX_NELEM(words); i++)
-		(void)sbx_strs_add(&s, &p->findings, words[i]);
+		(void)sbx_strs_add(&s, &t->text, words[i]);
 }
 
 void

@@ -92,6 +92,13 @@ on_publish(struct pub *p, struct sbx_in *in)
 	return (0);
 }
 
+static struct sbx_strs
+told(const struct told *t)
+{
+	return ((struct sbx_strs){ t->text.data, 4 * t->n,
+	    (uint32_t)t->text.len });
+}
+
 static int
 on_files(struct sbx_chan *chan, struct sbx_in *in, struct pub *p)
 {
@@ -116,9 +123,10 @@ on_files(struct sbx_chan *chan, struct sbx_in *in, struct pub *p)
 	m.deleted = p->deleted;
 	m.unchanged = p->unchanged;
 	m.bytes = p->bytes;
-	m.total = p->total;
-	m.findings = (struct sbx_strs){ p->findings.data, 4 * p->nfindings,
-		(uint32_t)p->findings.len };
+	m.total = p->findings.total;
+	m.findings = told(&p->findings);
+	m.nwaived = p->passed.total;
+	m.waived = told(&p->passed);
 	r = sbx_chan_send(chan, SBX_MSG_JUDGED, 0, &m, NULL, SEND_TIMEOUT_MS);
 	sbx_close(&p->objects.fd);
 	pub_clear(p);

@@ -130,7 +130,8 @@ pub_begin(struct pub *p, const struct sbx_judge_publish *q, const int fds[4])
 {
 	size_t n = 0;
 
-	sbx_buf_init(&p->findings, 14336);
+	sbx_buf_init(&p->findings.text, PUBLISH_FINDINGS_BYTES);
+	sbx_buf_init(&p->passed.text, PUBLISH_FINDINGS_BYTES);
 	p->h = hasher_new();
 	p->attrs = attr_new();
 	p->format = oid_parse(q->base, strlen(q->base), &p->base_commit);
@@ -173,7 +174,8 @@ pub_clear(struct pub *p)
 		hasher_free(p->h);
 	if (p->scan != NULL)
 		scan_free(p->scan);
-	sbx_buf_clear(&p->findings);
+	sbx_buf_clear(&p->findings.text);
+	sbx_buf_clear(&p->passed.text);
 	free(p->names);
 	free(p->v);
 	free(p->message);
@@ -572,7 +574,8 @@ pub_build(struct pub *p)
 	else if (!b.changed && p->parent2[0] == '\0')
 		(void)pub_fail(p, "unchanged", "every declared file is as in "
 		    "the base already");
-	else if (p->total > 0)
+	else if (p->findings.total > 0)
 		(void)pub_fail(p, "secret", "%u %s of a secret in what is new",
-		    p->total, p->total == 1 ? "finding" : "findings");
+		    p->findings.total, p->findings.total == 1 ? "finding" :
+		    "findings");
 }

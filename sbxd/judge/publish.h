@@ -16,8 +16,9 @@
 #define PUBLISH_MESSAGE_BYTES (64u << 10)
 #define PUBLISH_CONVERT_BYTES (64u << 20) /* of a file whose line ends change */
 #define PUBLISH_LOADED_BYTES (256u << 20) /* of trees held at once */
-#define PUBLISH_FINDINGS 32		/* told; all are counted */
-#define PUBLISH_WAIVED 64
+#define PUBLISH_FINDINGS 64		/* told; all are counted */
+#define PUBLISH_FINDINGS_BYTES 28672	/* JUDGED.findings, .waived */
+#define PUBLISH_WAIVED 256
 #define BASE_MAX_BYTES (2ull << 30)	/* of what git printed, */
 #define BASE_MAX_OBJECTS 262144u
 #define BASE_MAX_OBJECT (64u << 20)	/* of one that is used */
@@ -165,8 +166,10 @@ struct pub {
 	struct scan *scan;
 	char waived[PUBLISH_WAIVED][65];
 	size_t nwaived;
-	struct sbx_buf findings;
-	uint32_t nfindings, total;	/* told, all */
+	struct told {
+		struct sbx_buf text;	/* owned */
+		uint32_t n, total;	/* told, all */
+	} findings, passed;		/* that count; that are waived */
 	uint32_t added, modified, deleted, unchanged;
 	uint64_t bytes;
 	struct oid tree, commit;

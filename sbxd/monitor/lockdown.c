@@ -52,6 +52,7 @@ close_all(struct monitor *m, const struct ctl *c)
 	m->locked = true;
 	m->unlock_id = 0;
 	publish_lockdown(m);
+	override_lockdown(m);
 	m->lock_grants = grant_lockdown(m);
 	(void)egress_policy(m);
 	(void)snprintf(uid, sizeof(uid), "%u", c->uid);

@@ -345,7 +345,9 @@ struct publish {
 	char tree[65], commit[65];
 	uint32_t added, modified, deleted, unchanged, total, nfindings;
 	uint64_t bytes;
-	struct sbx_buf findings;	/* owned */
+	struct sbx_buf findings, waived;	/* owned */
+	uint32_t nwaived, waived_total;
+	uint64_t override;		/* its serial; 0: none holds */
 	char held_step[32], held[256];	/* why it will be refused, if nobody
 					 * knows better */
 	char step[32], reason[256];	/* why it was */
@@ -355,6 +357,19 @@ struct publish {
 	uint64_t began_ns, ended_ns, by_ns;
 };
 #define MAX_PUBLISHES 16
+/* Findings of secrets that do not count for one branch. */
+struct override {
+	bool used;
+	bool held;			/* its record is durable */
+	char id[SBX_RUN_HEX + 1];
+	uint64_t serial;
+	struct principal *who;
+	char host[254], repo[141], branch[245];
+	char (*prints)[65];		/* owned: n fingerprints */
+	uint32_t n;
+	uint64_t until_ns;
+};
+#define MAX_OVERRIDES 16
 
 /* Of SANDBOX_READY, kept; strings owned. */
 struct made {
@@ -615,6 +630,8 @@ struct monitor {
 	struct deps_list deps;
 	struct gate gates[MAX_GATES];
 	struct publish publishes[MAX_PUBLISHES];
+	struct override overrides[MAX_OVERRIDES];
+	uint64_t override_serial;
 	char *secret_rules;		/* owned: that file */
 	size_t nsecret_rules;
 	unsigned nsandboxes, nruns;
@@ -1308,6 +1325,19 @@ void publish_drop_principal(struct monitor *m, const struct principal *who);
 void publish_lockdown(struct monitor *m);
 void publish_tick(struct monitor *m, uint64_t now_ns);
 void publish_shutdown(struct monitor *m);
+
+/* --- override.c -------------------------------------------------------------- */
+/* Answers the worker's ask, soon or later. */
+void override_ask(struct monitor *m, struct worker *w,
+    const struct sbx_override_ask *q);
+/* The fingerprints that do not count for p, which remembers whose they are: for
+ * override_holds() when it is to be pushed, and override_end() when it was. */
+void override_list(struct publish *p, struct sbx_strs *ret,
+    struct sbx_buf *ret_text);
+bool override_holds(const struct publish *p);
+void override_end(const struct publish *p);
+void override_drop_principal(struct monitor *m, const struct principal *who);
+void override_lockdown(struct monitor *m);
 
 /* --- file.c ------------------------------------------------------------------ */
 /* Each answers the worker's ask, soon or later.  fds: borrowed. */

@@ -20,6 +20,7 @@ principal_free(struct monitor *m, struct principal *p)
 {
 	gate_drop_principal(m, p);
 	publish_drop_principal(m, p);
+	override_drop_principal(m, p);
 	exchange_drop_principal(m, p);
 	api_drop_principal(m, p);
 	deps_drop_principal(m, p);

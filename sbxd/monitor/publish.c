@@ -26,6 +26,7 @@
 #define READ_NS (30 * S_NS)		/* for the line of a script */
 #define BASE_NS (60 * S_NS)		/* for the base to be read */
 #define FILES_NS (300 * S_NS)		/* for the files to cross and be judged */
+#define FINDINGS_BYTES 28672		/* as in JUDGED */
 #define SLACK_NS (30 * S_NS)		/* for a script's end to be known */
 
 static struct publish *
@@ -100,6 +101,7 @@ publish_free(struct publish *p)
 {
 	publish_close(p);
 	sbx_buf_clear(&p->findings);
+	sbx_buf_clear(&p->waived);
 	memset(p, 0, sizeof(*p));
 	p->base_fd = -1;
 }
@@ -130,6 +132,8 @@ publish_end(struct publish *p, enum sbx_publish_outcome outcome)
 {
 	p->phase = SBX_PUBLISH_ENDED;
 	p->outcome = outcome;
+	if (outcome == SBX_PUBLISH_PUSHED)
+		override_end(p);
 	p->ended_ns = sbx_mono_ns();
 	publish_record(p);
 	publish_close(p);
@@ -319,7 +323,7 @@ fetched(struct publish *p)
 static int
 send_publish(struct publish *p, uint64_t length)
 {
-	const struct sbx_judge_publish q = { .base = p->base,
+	struct sbx_judge_publish q = { .base = p->base,
 		.parent2 = p->parent2, .base_length = length,
 		.author = p->m->conf.publish_author,
 		.time = sbx_wall_ns() / S_NS,
@@ -327,7 +331,9 @@ send_publish(struct publish *p, uint64_t length)
 		SBX_PUBLISH_SENSITIVE : 0 };
 	int SBX_CLEANUP(fd) names = -1, SBX_CLEANUP(fd) message = -1;
 	int SBX_CLEANUP(fd) rules = -1;
+	struct sbx_buf SBX_CLEANUP_BUF waived = { 0 };
 
+	override_list(p, &q.waived, &waived);
 	if (sbx_memfd_sealed("names", p->names, p->nnames, &names) != 0 ||
 	    sbx_memfd_sealed("message", p->message, p->nmessage,
 	    &message) != 0 ||
@@ -451,17 +457,25 @@ publish_unpacked(struct monitor *m, const struct sbx_engine_unpacked *q,
 }
 
 static void
-keep_findings(struct publish *p, const struct sbx_judged *q)
+keep_strs(struct sbx_buf *b, uint32_t *ret_n, const struct sbx_strs *from)
 {
 	struct sbx_strs s = { 0 };
 	const char *f = NULL;
 
-	sbx_buf_init(&p->findings, 14336);
-	while ((f = sbx_strs_next(&q->findings, f)) != NULL)
-		if (sbx_strs_add(&s, &p->findings, f) != 0)
+	sbx_buf_init(b, FINDINGS_BYTES);
+	while ((f = sbx_strs_next(from, f)) != NULL)
+		if (sbx_strs_add(&s, b, f) != 0)
 			break;
-	p->nfindings = s.count;
+	*ret_n = s.count;
+}
+
+static void
+keep_findings(struct publish *p, const struct sbx_judged *q)
+{
+	keep_strs(&p->findings, &p->nfindings, &q->findings);
+	keep_strs(&p->waived, &p->nwaived, &q->waived);
 	p->total = q->total;
+	p->waived_total = q->nwaived;
 	p->added = q->added;
 	p->modified = q->modified;
 	p->deleted = q->deleted;
@@ -518,7 +532,7 @@ int
 publish_judged(struct publish *p, const struct sbx_judged *q)
 {
 	const size_t n = strlen(p->base);
-	char total[12];
+	char total[12], waived[12];
 
 	if (p->phase != SBX_PUBLISH_JUDGING)
 		return (SBX_E_STATE);
@@ -527,12 +541,13 @@ publish_judged(struct publish *p, const struct sbx_judged *q)
 		return (SBX_E_SYNTAX);
 	keep_findings(p, q);
 	(void)snprintf(total, sizeof(total), "%u", q->total);
+	(void)snprintf(waived, sizeof(waived), "%u", q->nwaived);
 	journal_add(p->m, &(struct record){ .op = "publish",
 	    .phase = "verdict", .who = p->who, .container = p->work,
 	    .run = p->id, .code = q->step[0] != '\0' }, "step", q->step,
 	    "reason", q->reason, "tree", q->tree, "commit", q->commit,
 	    "findings", total, "rule", q->findings.count > 0 ?
-	    q->findings.data : "", NULL);
+	    q->findings.data : "", "waived", waived, NULL);
 	if (q->step[0] != '\0') {
 		judge_refused(p, q);
 		return (0);
@@ -605,7 +620,10 @@ agreed(struct publish *p)
 void
 publish_verified(struct publish *p)
 {
-	if (p->flags & SBX_PUBLISH_DRY_RUN)
+	if (!override_holds(p))
+		publish_refuse(p, "secret", "what was to let findings of "
+		    "secrets out is over or used up by now");
+	else if (p->flags & SBX_PUBLISH_DRY_RUN)
 		publish_end(p, SBX_PUBLISH_WOULD);
 	else
 		want_push(p);

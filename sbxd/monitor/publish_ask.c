@@ -97,6 +97,8 @@ publish_state_send(struct worker *w, const struct publish *p)
 		.unchanged = p->unchanged, .bytes = p->bytes,
 		.total = p->total, .findings = { p->findings.data,
 		p->nfindings, (uint32_t)p->findings.len },
+		.nwaived = p->waived_total, .waived = { p->waived.data,
+		p->nwaived, (uint32_t)p->waived.len },
 		.elapsed_ms = ((p->ended_ns != 0 ? p->ended_ns :
 		sbx_mono_ns()) - p->began_ns) / MS_NS, .gate = p->gate,
 		.gate_status = p->gate_status != NULL ? p->gate_status : "",

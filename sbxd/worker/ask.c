@@ -26,7 +26,7 @@ static const uint16_t from_monitor[] = { SBX_MSG_WORK_CALL,
 	SBX_MSG_DEPS_READY, SBX_MSG_SB_REAPED, SBX_MSG_RUN_RECORDS,
 	SBX_MSG_FILE_DONE, SBX_MSG_UNDO_KEPT, SBX_MSG_UNDO_VERSION,
 	SBX_MSG_UNDO_NONE, SBX_MSG_GATE_STATE,
-	SBX_MSG_PUBLISH_STATE, SBX_MSG_REPO_OPENED,
+	SBX_MSG_OVERRIDE_STATE, SBX_MSG_PUBLISH_STATE, SBX_MSG_REPO_OPENED,
 	SBX_MSG_REPO_CLOSED, SBX_MSG_REPO_RUNS, SBX_MSG_API_DONE, 0 };
 const struct sbx_accepts worker_from_monitor = { SBX_PROC_WORKER,
 	SBX_PROC_MONITOR, from_monitor };
@@ -810,6 +810,8 @@ take_publish(struct ask *a, struct ask_publish *ret)
 	ret->bytes = s->bytes;
 	ret->elapsed_ms = s->elapsed_ms;
 	ret->findings = s->findings;
+	ret->nwaived = s->nwaived;
+	ret->waived = s->waived;
 	return (0);
 }
 
@@ -844,6 +846,28 @@ publish_gate(struct ask *a, const char *publish, const char *gate,
 	    SBX_MSG_PUBLISH_STATE);
 
 	return (error == 0 ? take_publish(a, ret_publish) : error);
+}
+
+int
+override_ask(struct ask *a, const struct sbx_override_ask *m,
+    struct ask_override *ret_override)
+{
+	const struct sbx_override_state *s;
+	int error = call(a, SBX_MSG_OVERRIDE_ASK, m, NULL, ASK_CREATE_MS,
+	    SBX_MSG_OVERRIDE_STATE);
+
+	if (error != 0)
+		return (error);
+	s = &a->chan.in->m.override_state;
+	if (COPY(ret_override->host, s->host) != 0 ||
+	    COPY(ret_override->repo, s->repo) != 0 ||
+	    COPY(ret_override->branch, s->branch) != 0)
+		return (broken(a, SBX_E_DECODE));
+	ret_override->confirm = s->confirm != 0;
+	ret_override->count = s->count;
+	ret_override->left_s = s->left_s;
+	ret_override->findings = s->findings;
+	return (0);
 }
 
 int

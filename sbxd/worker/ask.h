@@ -149,6 +149,15 @@ struct ask_publish {
 	uint32_t added, modified, deleted, unchanged, total;
 	uint64_t bytes, elapsed_ms;
 	char gate[17], gate_status[8], gate_ran[64];
+	uint32_t nwaived;
+	struct sbx_strs findings, waived; /* borrowed until the next question */
+};
+/* OVERRIDE_STATE */
+struct ask_override {
+	char host[254], repo[141], branch[245];
+	bool confirm;
+	uint32_t count;
+	uint64_t left_s;
 	struct sbx_strs findings;	/* borrowed until the next question */
 };
 
@@ -249,6 +258,8 @@ int publish_wait(struct ask *a, const char *publish, uint32_t wait_ms,
 /* From now on the publication waits for that verification. */
 int publish_gate(struct ask *a, const char *publish, const char *gate,
     struct ask_publish *ret_publish);
+int override_ask(struct ask *a, const struct sbx_override_ask *m,
+    struct ask_override *ret_override);
 
 int repo_open(struct ask *a, const struct sbx_repo_open *m,
     struct ask_repo *ret_repo);

@@ -75,6 +75,7 @@ const struct serve_row serves[] = {
 	{ "sandbox_snapshot", tool_sandbox_snapshot, NULL },
 	{ "sandbox_stop", tool_sandbox_stop, NULL },
 	{ "search_in_container", tool_search_in_container, NULL },
+	{ "secret_scan_override", tool_secret_scan_override, NULL },
 	{ "transform_file", tool_transform_file, NULL },
 	{ "type_check_in_container", tool_type_check_in_container, NULL },
 	{ "undo_file_edit", tool_undo_file_edit, NULL },

@@ -79,15 +79,16 @@ static const struct guide_phase phases[] = {
 	    "verify_in_container does it for the same files and branch, else "
 	    "publish does first, and stops where it is red; gate tells. "
 	    "Look at diff_in_container; a dry run says what would go. "
-	    "What it refuses has a step and a mend: a secret is taken out, "
-	    "never pushed. Name "
+	    "What it refuses has a step and a mend: a secret is taken out; "
+	    "secret_scan_override lets out what the user says is none. Name "
 	    "the same branch again to add to a pull request. The result "
 	    "tells what stayed behind. Where the base or the branch has "
 	    "moved on, merge_base takes it in first (checkpoint before it); "
 	    "conflicts are edited and merge_complete commits, or "
 	    "merge_abort gives up and loses nothing. Verify again after it.",
 	    { "verify_in_container", "diff_in_container", "merge_base",
-	    "merge_complete", "merge_abort", "checkpoint", "publish" },
+	    "merge_complete", "merge_abort", "checkpoint", "publish",
+	    "secret_scan_override" },
 	    "issue" },
 	{ "issue",
 	    "Only when you were asked to say something there: "

@@ -11,6 +11,7 @@
 
 #include "common/base/json.h"
 #include "common/base/limits.h"
+#include "sbxd/worker/findings.h"
 #include "sbxd/worker/github.h"
 #include "sbxd/worker/output.h"
 #include "sbxd/worker/run.h"
@@ -294,32 +295,14 @@ put_left(struct call *call, const struct pub *p, const struct names *n)
 static void
 put_findings(struct call *call, const struct ask_publish *st)
 {
-	static const char *const keys[] = { "rule", "path", "line",
-		"fingerprint" };
-	struct result *r = call->res;
-	const char *s = NULL;
-	uint64_t line;
-
-	if (st->total == 0)
-		return;
-	result_open(r, "findings", '[');
-	while ((s = sbx_strs_next(&st->findings, s)) != NULL) {
-		result_open(r, NULL, '{');
-		for (size_t i = 0; i < SBX_NELEM(keys) && s != NULL; i++) {
-			if (i == 2 && sbx_parse_u64(s, 0, UINT32_MAX, &line) ==
-			    0)
-				result_u64(r, keys[i], line);
-			else if (i != 2)
-				result_masked(r, keys[i], s, strlen(s));
-			if (i + 1 < SBX_NELEM(keys))
-				s = sbx_strs_next(&st->findings, s);
-		}
-		result_close(r, '}');
-		if (s == NULL)
-			break;
+	if (st->total > 0) {
+		findings_put(call->res, "findings", &st->findings);
+		result_u64(call->res, "findings_total", st->total);
 	}
-	result_close(r, ']');
-	result_u64(r, "findings_total", st->total);
+	if (st->nwaived > 0) {
+		findings_put(call->res, "waived", &st->waived);
+		result_u64(call->res, "waived_total", st->nwaived);
+	}
 }
 
 static void
@@ -394,6 +377,7 @@ put_done(struct call *call, const struct pub *p, const struct names *n)
 	result_str(r, "outcome", words[p->st.outcome]);
 	result_bool(r, "pushed", p->st.outcome == SBX_PUBLISH_PUSHED);
 	put_ids(call, p);
+	put_findings(call, &p->st);
 	put_left(call, p, n);
 	if (*p->pr_url != '\0') {
 		result_str(r, "pr_url", p->pr_url);

@@ -85,6 +85,7 @@ int tool_merge_base(struct call *call);
 int tool_merge_complete(struct call *call);
 int tool_merge_abort(struct call *call);
 int tool_publish(struct call *call);
+int tool_secret_scan_override(struct call *call);
 int tool_sandbox_issue_write(struct call *call);
 int tool_sandbox_pr_review_write(struct call *call);
 int resources_read(struct call *call);

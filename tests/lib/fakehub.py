@@ -401,20 +401,22 @@ class Hub:
         got = self.wait(lambda: self.named("FRONT_PRINCIPAL")[n:])
         return got[0]["principal"]
 
-    def call(self, handle, tool, container="", args=b"{}", progress=0):
+    def call(self, handle, tool, container="", args=b"{}", progress=0,
+             **more):
         """as the front: a tools/call; its number"""
         self.next_call += 1
         fd = ipc.memfd(args)
         self.peers["front"].send("CALL", 0, [fd], principal=handle,
                                  call=self.next_call, tool=tool,
-                                 container=container, want_progress=progress)
+                                 container=container, want_progress=progress,
+                                 **more)
         os.close(fd)
         return self.next_call
 
-    def begin(self, handle, tool="sandbox_exec", container=""):
+    def begin(self, handle, tool="sandbox_exec", container="", **more):
         """a call and the worker that has it"""
         before = self.given
-        n = self.call(handle, tool, container)
+        n = self.call(handle, tool, container, **more)
         w = self.wait(lambda: next(
             (w for w in self.workers.values() if w.given > before), None))
         if w:

@@ -407,6 +407,8 @@ def test_principals(d):
         "merge_abort": {"container_id": cid},
         "publish": {"container_id": cid, "repo": "o/r", "branch": "b",
                     "message": "m", "files": ["f"]},
+        "secret_scan_override": {"container_id": cid, "run_id": rid,
+                                 "fingerprints": ["0" * 64], "reason": "r"},
         "sandbox_issue_write": {"repo": "o/r", "method": "comment",
                                 "issue_number": 1, "body": "x"},
         "sandbox_pr_review_write": {"repo": "o/r", "pr": 1,

@@ -4,6 +4,7 @@ files on the same base, and what must not go is refused with its step.
 
     test_judge_publish.py [NUMBER]      so many random trees (300)
 """
+import hashlib
 import os
 import random
 import subprocess
@@ -596,7 +597,9 @@ def secrets():
     tap.ok(m["total"] == 1 and len(found) == 4 and found[1:3] ==
            ["README", "4"] and len(found[3]) == 64 and
            token.decode() not in str(m), "it is told without itself", m)
-    of("one that is waived", "", {b"README": dirty}, waived=[found[3]])
+    m = of("one that is waived", "", {b"README": dirty}, waived=[found[3]])
+    tap.ok((m["nwaived"], m["waived"], m["total"]) == (1, found, 0),
+           "is told of, too", m)
     of("it in another file", "secret", {b"x": dirty}, waived=[found[3]])
     of("another", "secret", {b"README": (TEXT, dirty[1].replace(
         b"16C7", b"29D8"))}, waived=[found[3]])
@@ -615,10 +618,19 @@ def secrets():
     of("in a file whose line ends change", "secret",
        {b"x": (TEXT, dirty[1].replace(b"\n", b"\r\n"))}, on=crlf)
     many = {b"f%d" % i: (TEXT, dirty[1].replace(b"16C7", b"1%03d" % i))
-            for i in range(40)}
-    m = of("forty", "secret", many)
-    tap.ok(m["total"] == 40 and len(m["findings"]) == 128,
-           "all are counted, thirty-two are told", m["total"])
+            for i in range(80)}
+    m = of("eighty", "secret", many)
+    tap.ok(m["total"] == 80 and len(m["findings"]) == 256,
+           "all are counted, sixty-four are told", m["total"])
+    m = of("those waived", "secret", many, waived=m["findings"][3::4])
+    tap.ok((m["total"], m["nwaived"], len(m["findings"]),
+            len(m["waived"])) == (16, 64, 64, 256), "the others are told", m)
+    long = b"".join(b"%s\n" % token.replace(b"16C7", b"%04d" % i)
+                    for i in range(1100))
+    limit = hashlib.sha256(b"scan-limit\0x\0\0").hexdigest()
+    m = of("more than are looked for", "secret", {b"x": (TEXT, long)},
+           waived=[limit])
+    tap.ok((m["total"], m["nwaived"]) == (1001, 0), "which is not waived", m)
     of("it where it stays as it is", "", {b"README": dirty, b"n": NEW}, on=was)
     rules = b'[[rules]]\nid = "mine"\nregex = \'\'\'zq[0-9]{4}\'\'\'\n'
     m = of("by rules of the operator's", "secret",

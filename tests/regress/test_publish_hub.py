@@ -301,6 +301,171 @@ def test_again():
         ok(m["outcome"] == REFUSED, "it is there no more", m)
 
 
+PRINTS = ["%064x" % i for i in range(70)]
+YES = '{"inputResponses":{"x":[{"a":"}"}],"confirm":{"content":{},' \
+      '"action":"accept"}}}'
+TOOL = "secret_scan_override"
+
+
+def found(n=2, start=0):
+    return [s for i in range(start, start + n)
+            for s in ("aws-key", "f%d" % i, str(i), PRINTS[i])]
+
+
+def override(h, w, box, s, prints, **values):
+    return h.ask(w, "OVERRIDE_ASK", **{
+        "container": box, "publish": s["publish"], "hold": 1,
+        "reason": "a test's", "fingerprints": prints, **values})
+
+
+def waived(h):
+    return h.named("JUDGE_PUBLISH")[-1]["waived"]
+
+
+def secret(h, w, box, **values):
+    """one that is refused"""
+    good, h.judged = h.judged, {"step": "secret", "reason": "x", "total": 2,
+                                "findings": found()}
+    s = start(h, w, box, **values)
+    m = end(h, w, s)
+    ok(m["step"] == "secret" and m["findings"] == found(), "a secret", m)
+    h.judged = good
+    return s
+
+
+def test_override():
+    with World() as h:
+        a = client(h)
+        box = box_of(h, a)
+        w = h.begin(a, "publish")
+        u = h.begin(a, TOOL, client_can=1, inputs=YES)
+        s = secret(h, w, box)
+        m = override(h, u, box, s, PRINTS[1:2], hold=0)
+        ok((m["host"], m["repo"], m["branch"], m["confirm"], m["count"]) == (
+            "github.com", "o/w", "topic", 1, 0) and
+           m["findings"] == found(1, 1), "what is asked for is told", m)
+        secret(h, w, box)
+        ok(waived(h) == [], "and does not hold by that")
+        m = override(h, u, box, s, PRINTS[1:2])
+        ok(m.name == "OVERRIDE_STATE" and m["count"] == 1 and
+           m["left_s"] == 3600, "it holds", m)
+        h.settle()
+        r = [r for r in h.records if r["op"] == TOOL]
+        ok([(x["phase"], x["flags"] & 1) for x in r] == [
+            ("finding", 0), ("start", 1)] and
+           (r[0]["fields"]["rule"], r[0]["fields"]["path"],
+            r[0]["fields"]["line"], r[0]["fields"]["fingerprint"]) ==
+           ("aws-key", "f1", "1", PRINTS[1]) and
+           r[1]["fields"]["reason"] == "a test's" and
+           r[1]["fields"]["agreed"] == "user", "on record", r)
+        secret(h, w, box, branch="other")
+        ok(waived(h) == [], "not for another branch")
+        s = secret(h, w, box)
+        ok(waived(h) == PRINTS[1:2], "a refused one does not use it up")
+        ok(override(h, u, box, s, PRINTS[:2])["count"] == 2, "another adds")
+        h.line["push"] = "at - said no declined\n"
+        ok(end(h, w, start(h, w, box))["outcome"] == REFUSED and
+           waived(h) == [PRINTS[1], PRINTS[0]], "nor does a push that fails")
+        h.line["push"] = "at %s said ok \n" % NEW
+        h.judged.update(nwaived=1, waived=found(1))
+        m = end(h, w, start(h, w, box))
+        ok(m["outcome"] == PUSHED and m["waived"] == found(1) and
+           m["nwaived"] == 1 and len(waived(h)) == 2, "a push is told of it",
+           m)
+        ok(h.publishes("verdict")[-1]["fields"]["waived"] == "1",
+           "and the record")
+        end(h, w, start(h, w, box))
+        ok(waived(h) == [], "and uses it up")
+        b = client(h, 1002)
+        v = h.begin(b, TOOL, client_can=1, inputs=YES)
+        ok(refused(override(h, v, box, s, PRINTS[:1]), "unknown_run"),
+           "another client's is none")
+    with World() as h:      # pushed meanwhile
+        a = client(h)
+        box = box_of(h, a)
+        w = h.begin(a, "publish")
+        u = h.begin(a, TOOL, client_can=1, inputs=YES)
+        override(h, u, box, secret(h, w, box), PRINTS[:1])
+        h.judged["nwaived"] = 1
+        h.on_ENGINE_UNPACK = nothing
+        s = start(h, w, box)
+        h.wait(lambda: len(h.named("ENGINE_UNPACK")) == 2)
+        late = h.named("ENGINE_UNPACK")[-1]
+        del h.on_ENGINE_UNPACK
+        ok(end(h, w, start(h, w, box))["outcome"] == PUSHED, "one is pushed")
+        h.peers["engine"].send("ENGINE_UNPACKED", late.id,
+                               container=late["container"])
+        m = end(h, w, s)
+        ok(m["outcome"] == REFUSED and m["step"] == "secret", "for one only",
+           m)
+
+
+def test_override_barred():
+    for what, conf, can, inputs, code in (
+            ("off", "secret_override off\n", 1, YES, "not_allowed"),
+            ("on", "secret_override on\n", 0, "", None),
+            ("nobody to ask", "", 0, YES, "not_allowed"),
+            ("nobody was asked", "", 1, "", "declined"),
+            ("no", "", 1, YES.replace("accept", "decline"), "declined"),
+            ("elsewhere", "", 1, '{"inputResponses":{"x":{"confirm":{'
+             '"action":"accept"}}},"confirm":{"action":"accept"}}',
+             "declined"),
+            ("in a string", "", 1, '{"inputResponses":{"confirm":{"content":'
+             '{"action":"accept"},"a":"\\",\\"action\\":\\"accept"}}}',
+             "declined"),
+            ("accepted", "", 1, '{"inputResponses":{"confirm":{"action":'
+             '"acceptable"}}}', "declined")):
+        with World(OFF + conf) as h:
+            a = client(h)
+            box = box_of(h, a)
+            w = h.begin(a, "publish")
+            u = h.begin(a, TOOL, client_can=can, inputs=inputs)
+            m = override(h, u, box, secret(h, w, box), PRINTS[:1])
+            ok(m.name == "OVERRIDE_STATE" if code is None else
+               refused(m, code), "the user's word: " + what, m)
+            if code == "not_allowed":
+                ok("secret_override" in m["reason"], "by its keyword", m)
+            secret(h, w, box)
+            ok(waived(h) == ([] if code else PRINTS[:1]), what + ": so it is")
+    with World() as h:
+        a = client(h)
+        box = box_of(h, a)
+        w = h.begin(a, "publish")
+        ok(refused(override(h, w, box, {"publish": "a" * 16}, PRINTS[:1]),
+                   "unknown_run"), "of no publication")
+        u = h.begin(a, TOOL, client_can=1, inputs=YES)
+        s = secret(h, w, box)
+        for what, code, values in (
+                ("another finding", "unknown_finding", {
+                    "fingerprints": PRINTS[:3]}),
+                ("none", "bad_argument", {"fingerprints": []}),
+                ("no reason", "bad_argument", {"reason": ""}),
+                ("another sandbox", "unknown_run", {"container": "f" * 16})):
+            ok(refused(override(h, u, box, s, **{"prints": PRINTS[:1], **{
+                "prints" if k == "fingerprints" else k: v
+                for k, v in values.items()}}), code), what)
+        h.judged = {"step": "secret", "reason": "x", "total": 1, "findings": [
+            "scan-limit", "big", "1", PRINTS[0]]}
+        s = start(h, w, box)
+        end(h, w, s)
+        ok(refused(override(h, u, box, s, PRINTS[:1]), "not_scanned"),
+           "what was not scanned never holds")
+        h.judged = {"tree": TREE, "commit": NEW}
+        m = start(h, w, box)
+        end(h, w, m)
+        ok(refused(override(h, u, box, m, PRINTS[:1]), "not_refused"),
+           "nor what was pushed")
+        h.on_JOURNAL_APPEND = lambda p, m: p.send(
+            "JOURNAL_DONE", m.id, seq=0, reason="disk full") \
+            if m["flags"] & 1 and m["op"] == TOOL else \
+            fakehub.Hub.on_JOURNAL_APPEND(h, p, m)
+        s = secret(h, w, box)
+        ok(refused(override(h, u, box, s, PRINTS[:1]), "journal_unavailable"),
+           "without a record it does not hold")
+        secret(h, w, box)
+        ok(waived(h) == [], "so it is")
+
+
 def test_rules():
     path = "/tmp/sbx-rules-%d" % os.getpid()
     with open(path, "w") as f:

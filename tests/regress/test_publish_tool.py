@@ -43,7 +43,7 @@ class Hub(wm.Monitor):
     def __init__(self, **more):
         super().__init__(**more)
         self.pub, self.api, self.seen, self.started = {}, {}, [], []
-        self.opened = []
+        self.opened, self.over = [], {}
 
     def on_publish_start(self, m):
         self.started.append({
@@ -62,6 +62,18 @@ class Hub(wm.Monitor):
             "added": 1, "modified": 1, "deleted": 0, "unchanged": 0,
             "bytes": 9, "total": 0, "findings": [], "elapsed_ms": 5,
             **self.pub})
+
+    def on_override_ask(self, m):
+        self.seen.append((m["container"], m["publish"], m["hold"],
+                          m["reason"], m["fingerprints"]))
+        if isinstance(self.over, str):
+            raise wm.Refuse(self.over, "no")
+        else:
+            self.chan.send("OVERRIDE_STATE", m.id, **{
+                "host": "github.com", "repo": "o/r", "branch": "fix",
+                "confirm": 1, "count": m["hold"], "left_s": 3600 * m["hold"],
+                "findings": ["aws-key", "a" + chr(0x202e), "7", "f" * 64],
+                **self.over})
 
     def on_publish_wait(self, m):
         self.started.append(m["publish"])
@@ -191,6 +203,55 @@ check("a secret", {}, True, code="secret", step="secret", pushed=False,
       recommended_next_action="Take it out.", findings_total=1, findings=[
           {"rule": "aws-key", "path": "a", "line": 7,
            "fingerprint": "f" * 64}])
+m.pub = {"nwaived": 2, "waived": ["aws-key", "a", "7", "f" * 64]}
+check("what was let out is told", {}, status="ok", waived_total=2, waived=[
+    {"rule": "aws-key", "path": "a", "line": 7, "fingerprint": "f" * 64}])
+O = {"container_id": box, "run_id": "ab" * 8, "reason": "Of a test.",
+     "fingerprints": ["f" * 64]}
+
+
+def let_out(what, want, inputs="", **args):
+    m.seen = []
+    m.start("secret_scan_override", {**O, **args}, client_can=1,
+            inputs=inputs)
+    while True:
+        q = m.chan.recv(20)
+        if q.name == "WORK_RESULT":
+            break
+        m.answer(q)
+        q.close()
+    r = json.loads(ipc.read_fd(q.fds[0]))
+    q.close()
+    got = "inputRequests" if "inputRequests" in r else r.get("code") or \
+        r["status"]
+    t.ok(got == want, what, r)
+    return r
+
+
+def word(s):
+    return json.dumps({"inputResponses": {"confirm": {"action": s}}})
+
+
+r = let_out("the user is asked", "inputRequests")
+text = r["inputRequests"]["confirm"]["params"]["message"]
+t.ok("github.com/o/r, branch fix" in text and "a<U+202E>:7: aws-key\n" in text
+     and "> Of a test." in text, "and sees what it is", text)
+t.ok([s[2] for s in m.seen] == [0], "nothing holds yet", m.seen)
+let_out("he does not agree", "declined", word("decline"))
+t.ok([s[2] for s in m.seen] == [0], "nothing holds", m.seen)
+r = let_out("he agrees", "ok", word("accept"))
+t.ok(m.seen == [(box, "ab" * 8, i, "Of a test.", ["f" * 64])
+                for i in (0, 1)] and r["waived"] == 1 and
+     r["expires_in_seconds"] == 3600 and r["repo"] == "github.com/o/r",
+     "it holds", (m.seen, r))
+m.over = {"confirm": 0}
+let_out("where the operator permits it nobody is asked", "ok")
+m.over = "not_allowed"
+let_out("refused", "not_allowed")
+for args in ({"reason": " "}, {"fingerprints": ["x"]},
+             {"fingerprints": ["f" * 64] * 65}, {"fingerprints": []}):
+    let_out("bad arguments %s" % (list(args),), "bad_argument", **args)
+    t.ok(not m.seen, "nothing is asked", m.seen)
 m.pub = {"outcome": UNKNOWN, "step": "push", "reason": "it was cut off",
            "next": "Repeat it."}
 check("nobody knows", {}, True, code="unknown", step="push")

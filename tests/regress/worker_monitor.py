@@ -198,7 +198,8 @@ class Monitor:
         return cid
 
     # one call ----------------------------------------------------------------
-    def start(self, tool, args, container=None, progress=0, seal=True, mid=7):
+    def start(self, tool, args, container=None, progress=0, seal=True, mid=7,
+              **more):
         """send WORK_CALL; args: an object, or its text"""
         text = args if isinstance(args, (bytes, str)) else json.dumps(args)
         if isinstance(text, str):
@@ -211,7 +212,7 @@ class Monitor:
         fd = ipc.memfd(text, seal=seal)
         self.chan.send("WORK_CALL", mid, [fd], tool=tool, container=container,
                        want_progress=progress,
-                       exec_timeout_ms=self.exec_timeout_ms)
+                       exec_timeout_ms=self.exec_timeout_ms, **more)
         os.close(fd)
 
     def call(self, tool, args=None, timeout=60, **more):

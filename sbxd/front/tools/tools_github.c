@@ -38,6 +38,14 @@
 	SCHEMA("container_id", "number", "title", "state", "author",     \
 	    "summary", "file", "size_bytes", "comments", "truncated",    \
 	    "note", "warnings")
+#define FINDINGS_OUT                                                     \
+	SCHEMA({"type": "array", "items": {                              \
+	    "type": "object", "properties": {                            \
+	    "rule": {"type": "string"}, "path": {"type": "string"},      \
+	    "line": {"type": "integer"},                                 \
+	    "fingerprint": {"type": "string"}},                          \
+	    "required": ["rule", "path"],                                \
+	    "additionalProperties": false}})
 #define END_OUT                                                          \
 	SCHEMA({"type": "object", "properties": {                        \
 	    "ref": {"type": "string"}, "sha": {"type": "string"},        \
@@ -298,14 +306,6 @@ const struct sbx_tool sbx_tools_github[] = {
 		    "elapsed_seconds": {"type": "number"},
 		    "worktree_leftover_total": {"type": "integer"},
 		    "step": {"type": "string"},
-		    "findings": {"type": "array", "items": {
-		    "type": "object", "properties": {
-		    "rule": {"type": "string"},
-		    "path": {"type": "string"},
-		    "line": {"type": "integer"},
-		    "fingerprint": {"type": "string"}},
-		    "required": ["rule", "path"],
-		    "additionalProperties": false}},
 		    "findings_total": {"type": "integer"},
 		    "gate": {"type": "object", "properties": {
 		    "run_id": {"type": ["string", "null"]},
@@ -313,16 +313,56 @@ const struct sbx_tool sbx_tools_github[] = {
 		    "command": {"type": ["string", "null"]}},
 		    "required": ["status"]},
 		    "tests": {"type": "array", "items": {"type": "object"}},
+		    "waived_total": {"type": "integer"},
 		    "pr_url": {"type": "string"},
 		    "pr_number": {"type": "integer"},
 		    "pr_created": {"type": "boolean"},
 		    "replaced_bytes": {"type": "integer"}) ","
+		    "\"findings\":" FINDINGS_OUT ",\"waived\":" FINDINGS_OUT ","
 		    "\"worktree_leftover\":" STRINGS_OUT ","
 		    "\"conflicting_paths\":" STRINGS_OUT ","
 		    "\"warnings\":" STRINGS_OUT, SCHEMA("run_id", "container_id", "repo",
 		    "branch")),
 		.hints = SBX_TOOL_DESTRUCTIVE | SBX_TOOL_IDEMPOTENT |
 		    SBX_TOOL_OPEN_WORLD,
+		.profiles = SBX_PROFILE_IMPLEMENT,
+		.pool = SBX_POOL_WORK,
+		.container_arg = "container_id",
+	},
+	{
+		.name = "secret_scan_override",
+		.title = "Let findings of secrets be published",
+		.description =
+		    "Let what publish refused as secrets go out with the next "
+		    "publish to that branch: only for what the user knows to "
+		    "be none, as a test's made-up key. For exactly these "
+		    "fingerprints, until one push or for an hour. The user is "
+		    "shown each and has to agree. What could not be scanned is never let out. A "
+		    "result of publish tells of 64 at most: let those out, "
+		    "publish again, and it tells of the others.",
+		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER ","
+		    SCHEMA("run_id": {"type": "string",
+		    "pattern": "^[0-9a-f]{16}$", "description":
+		    "Of the publish that was refused."},
+		    "fingerprints": {"type": "array", "minItems": 1,
+		    "maxItems": 64, "items": {"type": "string"},
+		    "description": "Of its findings."},
+		    "reason": {"type": "string", "minLength": 1,
+		    "maxLength": 512,
+		    "description": "Why it is no secret."}),
+		    SCHEMA("container_id", "run_id", "fingerprints",
+		    "reason")),
+		.output_schema = SCHEMA_OUT(SCHEMA("ok"),
+		    SCHEMA("container_id": {"type": "string"},
+		    "run_id": {"type": "string"},
+		    "repo": {"type": "string"},
+		    "branch": {"type": "string"},
+		    "waived": {"type": "integer"},
+		    "expires_in_seconds": {"type": "integer"},
+		    "replaced_bytes": {"type": "integer"}),
+		    SCHEMA("container_id", "run_id", "repo", "branch",
+		    "waived", "expires_in_seconds")),
+		.hints = SBX_TOOL_DESTRUCTIVE,
 		.profiles = SBX_PROFILE_IMPLEMENT,
 		.pool = SBX_POOL_WORK,
 		.container_arg = "container_id",
