@@ -27,6 +27,7 @@ struct mint;
 #define BROKER_DIAL_MS 25000	/* for a connection */
 #define BROKER_TURN_MS 30000	/* for other exchanges of the grant */
 #define BROKER_TOKEN_MS 330000	/* of the operator's command (300 s) or a mint */
+#define BROKER_COMMAND_MS 5000	/* the command's process, behind its time */
 #define BROKER_COURIER_MS 20000	/* for a courier that is free */
 #define BROKER_MINT_MS 30000	/* a courier has HTTPS_TEXT_S for it */
 #define BROKER_EXCHANGE_MS 3600000	/* one exchange of git */
@@ -143,6 +144,7 @@ struct child {
 	const struct source *source; /* MINT: of the token, */
 	char repo[141];		/* and what it is for */
 	struct mint *mint;	/* COMMAND */
+	int within_ms;		/* COMMAND */
 	struct event *timer;	/* owned; LOADING, OVER, COMMAND */
 };
 void pool_init(struct broker *k);
@@ -153,8 +155,9 @@ void child_set_state(struct child *c, enum child_state state);
  * which its peers may have made block; but one that mints ends its work, so that
  * what comes of it can be revoked. */
 void child_end(struct child *c);
-/* The process of the operator's command, for m.  fd: consumed. */
-struct child *pool_command(struct broker *k, int fd, struct mint *m);
+/* The process of the operator's command, for m; it has so long.  fd: consumed. */
+struct child *pool_command(struct broker *k, int fd, struct mint *m,
+    int within_ms);
 unsigned pool_count(const struct broker *k, enum child_state state);
 /* Mints under way that nobody waits for: their tokens are revoked. */
 unsigned pool_late(const struct broker *k);

@@ -132,7 +132,8 @@ on_command(void *ctx, uint32_t id, int fd, const char *why)
 		fail(m, SBX_E_CLOSED, "source_failed");
 		return;
 	}
-	m->child = pool_command(m->k, fd, m);
+	m->child = pool_command(m->k, fd, m, (int)m->src->within_s * 1000 +
+	    BROKER_COMMAND_MS);
 }
 
 static void

@@ -28,7 +28,7 @@ child_set_state(struct child *c, enum child_state state)
 	const int ms[CHILD_STATE_MAX] = { [CHILD_LOADING] = BROKER_CHILD_MS,
 		[CHILD_MINT] = BROKER_LATE_MS,
 		[CHILD_OVER] = BROKER_OVER_MS,
-		[CHILD_COMMAND] = BROKER_TOKEN_MS };
+		[CHILD_COMMAND] = c->within_ms };
 	const struct timeval t = { ms[state] / 1000, ms[state] % 1000 * 1000 };
 
 	sbx_peer_set_state(c->peer, state);
@@ -185,12 +185,14 @@ on_courier(void *ctx, uint32_t id, int fd, const char *why)
 }
 
 struct child *
-pool_command(struct broker *k, int fd, struct mint *m)
+pool_command(struct broker *k, int fd, struct mint *m, int within_ms)
 {
 	struct child *c = child_new(k, 0, fd, &broker_from_command,
 	    CHILD_COMMAND);
 
 	c->mint = m;
+	c->within_ms = within_ms;
+	child_set_state(c, CHILD_COMMAND);
 	return (c);
 }
 

@@ -292,11 +292,16 @@ read_token_file(struct source *s, char **w, unsigned n, struct sbx_err *err)
 	return (r);
 }
 
-/* What it is called with stays with the monitor. */
+/* What is run stays with the monitor. */
 static int
 read_command(struct source *s, char **w, unsigned n, struct sbx_err *err)
 {
-	(void)w, (void)n;
+	uint64_t within = 0;
+
+	if (n != 1 || sbx_parse_u64(w[0], 1, SOURCE_COMMAND_S, &within) != 0)
+		return (sbx_err_set(err, SBX_E_SYNTAX,
+		    "github_token_command SECONDS"));
+	s->within_s = (unsigned)within;
 	return (set_host(s, SOURCE_GITHUB, err));
 }
 

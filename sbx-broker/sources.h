@@ -19,6 +19,8 @@
 
 struct token;
 
+#define SOURCE_COMMAND_S 300u	/* github_token_timeout, at most */
+
 /* In the order in which those of a host are asked. */
 enum source_kind { SOURCE_COMMAND, SOURCE_APP, SOURCE_TOKEN, SOURCE_KIND_MAX };
 const char *source_kind_name(enum source_kind kind);
@@ -30,6 +32,7 @@ struct source {
 	const char *prefix;	/* static: of all paths of its API */
 	char app[65];		/* APP: what signs, an id or a client id */
 	uint64_t installation;
+	unsigned within_s;	/* COMMAND: one run of it */
 	char file[256];		/* its name, for what a human reads */
 	EVP_PKEY *key;		/* APP; owned */
 	char fingerprint[56];

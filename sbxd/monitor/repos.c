@@ -228,16 +228,15 @@ int
 repos_sources(const struct sbx_conf *c, const char *dir,
     struct sbx_strs *ret, struct sbx_buf *b)
 {
-	const char *cmd = c->github_token_command;
-	char line[SBX_CONF_STR_MAX + 32];
+	char line[64];
 	int r = 0;
 
 	memset(ret, 0, sizeof(*ret));
 	sbx_buf_init(b, SBX_SOURCES_BYTES);
-	/* what it is run with is not the broker's to know */
-	(void)snprintf(line, sizeof(line), "github_token_command %.*s",
-	    (int)strcspn(cmd, " "), cmd);
-	if (cmd[0] != '\0')
+	/* what is run is not the broker's to know */
+	(void)snprintf(line, sizeof(line), "github_token_command %u",
+	    (unsigned)c->github_token_timeout);
+	if (c->github_token_command[0] != '\0')
 		r = sbx_strs_add(ret, b, line);
 	if (r == 0)
 		r = add_all(ret, b, "github_app", &c->github_app, dir);

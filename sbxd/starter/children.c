@@ -73,12 +73,55 @@ child_reap_one(struct starter *s, struct starter_child *c)
 	return (true);
 }
 
+static bool
+is_known(const struct starter *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->nchildren; i++)
+		if (s->children[i].pid == pid)
+			return (true);
+	return (false);
+}
+
+/*
+ * All of the suite that loses its parent is ours (main), in whatever session or
+ * group: what the operator's command started and a killed sbx-broker-command
+ * could not end.  Nobody wants it any more.  Its own children come to us in turn.
+ * How many there are that have not ended.
+ */
+static unsigned
+kill_left(const struct starter *s)
+{
+	FILE *f = fopen("/proc/thread-self/children", "re");
+	unsigned n = 0;
+	pid_t pid;
+
+	if (f == NULL)
+		return (0);	/* a kernel without it */
+	while (fscanf(f, "%d", &pid) == 1)
+		if (!is_known(s, pid)) {
+			(void)kill(pid, SIGKILL); /* or it has ended */
+			n += waitpid(pid, NULL, WNOHANG) == 0;
+		}
+	(void)fclose(f);
+	return (n);
+}
+
+void
+child_end_left(const struct starter *s, int timeout_ms)
+{
+	const uint64_t until = sbx_mono_ns() + (uint64_t)timeout_ms * 1000000;
+
+	while (kill_left(s) > 0 && sbx_mono_ns() < until)
+		(void)poll(NULL, 0, 2); /* interrupted: looks sooner */
+}
+
 void
 child_reap(struct starter *s)
 {
 	for (size_t i = 0; i < s->nchildren;)
 		if (!child_reap_one(s, &s->children[i]))
 			i++;
+	(void)kill_left(s);
 }
 
 void

@@ -10,7 +10,8 @@
  * descriptor of the monitor's choice beyond the one channel, or to outlive the
  * monitor.
  *
- * Calls beyond a plain loop: fork, execveat, waitpid, kill, signalfd4.
+ * Calls beyond a plain loop: fork, execveat, waitpid, kill, signalfd4; it reads
+ * the list of its own children.
  */
 
 #include "common/base/log.h"
@@ -25,6 +26,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -204,12 +206,16 @@ main(int argc, char **argv)
 	 * then ends the suite in order.  Fails for a group leader only, which
 	 * then has a group of its own already. */
 	(void)setsid();
+	/* what a killed program leaves comes to us, not to init(8) */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+		sbx_fatal("prctl: PR_SET_CHILD_SUBREAPER: %s", strerror(errno));
 	s.programs = open_programs();
 	s.signals = open_signals();
 	sbx_chan_init(&s.monitor, 3, SBX_PROC_STARTER, SBX_PROC_MONITOR);
 	cage(&s);
 	serve(&s);
 	sbx_log_to(NULL, NULL);
+	child_end_left(&s, STARTER_LEFT_MS);
 	remove_groups(&s);
 	sbx_chan_clear(&s.monitor);
 	return (0);

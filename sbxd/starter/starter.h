@@ -11,6 +11,7 @@
 #define STARTER_EXEC_MS 5000	/* from fork to exec, on a loaded machine */
 #define STARTER_REPLACE_MS 2000	/* from SIGKILL to the end of the old one */
 #define STARTER_DRAIN_MS 700	/* for the children, once the monitor ended */
+#define STARTER_LEFT_MS 200	/* for what they left */
 #define STARTER_GROUPS_MS 400	/* for the last process of a sandbox to go */
 #define STARTER_SEND_MS 1000	/* a monitor that does not read is dead */
 
@@ -49,8 +50,11 @@ void child_start(struct starter *s, uint32_t proc, uint32_t instance,
 /* SIGKILL; one that is gone already is not an error. */
 void child_kill(struct starter *s, uint32_t proc, uint32_t instance);
 void child_kill_all(struct starter *s);
-/* Reap those of our children that ended; reports EXITED of each. */
+/* Reap those of our children that ended; reports EXITED of each.  What one of
+ * them left is killed, which may take several calls: each end is a SIGCHLD. */
 void child_reap(struct starter *s);
+/* The same once more, until nothing is left, for timeout_ms at most. */
+void child_end_left(const struct starter *s, int timeout_ms);
 
 /* Give the children their time, then end.  Once; later calls do nothing. */
 void starter_end(struct starter *s);

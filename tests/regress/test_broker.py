@@ -275,7 +275,7 @@ def bad_source(line, *words, **popen):
 
 
 def test_good_sources():
-    with Broker(APP, TOKEN, "github_token_command /bin/x y",
+    with Broker(APP, TOKEN, "github_token_command 30",
                 "github_app ghe.example Iv1.0abc 9 " + RSA8,
                 "github_token_file ghe.example " + write(
                     "gtoken", b"0123456789abcdef0123456789abcdef01234567"),
@@ -826,7 +826,7 @@ def test_enterprise():
 
 
 def test_command():
-    with Broker("github_token_command /bin/x", APP, TOKEN) as b:
+    with Broker("github_token_command 30", APP, TOKEN) as b:
         b.grant(1, uses=20)
         b.grant(2, repo="own/other")
         first, second = b.exchange(), b.exchange(2)
@@ -865,6 +865,22 @@ def test_command():
         c.ch.send("COURIER_READY")
         m = b.done(mid)
         t.ok("may not" in m["reason"], "it says what it may not", m)
+
+
+def test_command_hangs():
+    """Its process has its own deadline; this one is behind it."""
+    with Broker("github_token_command 1") as b:
+        b.grant(1)
+        mid = b.exchange()
+        begin = time.monotonic()
+        c = b.child(COMMAND)
+        m = b.done(mid, 12)
+        t.ok(m["code"] == "source_failed" and "in time" in m["reason"] and
+             5.5 < time.monotonic() - begin < 9,
+             "one that says nothing is given up 5 s after its time", m)
+        t.ok(ended_soon(c), "and its channel ends")
+    for bad in ("0", "301", "x", "1 2", ""):
+        bad_source(("github_token_command " + bad).strip(), "SECONDS")
 
 
 # --- REST ------------------------------------------------------------------------

@@ -655,9 +655,9 @@ COURIER, COMMAND = (fakehub.PROCS.index(n) for n in ("courier", "command"))
 def test_children():
     with hub("github_token_command \"prog  a b\"\ngithub_token_timeout 7\n") as h:
         s = h.named("BROKER_START")[0]
-        ok(s["sources"] == ["github_token_command prog"] and
+        ok(s["sources"] == ["github_token_command 7"] and
            s["bot_commands"] == 0 and len(s.fds) == 1, "the broker's start: "
-           "a command without its arguments", s)
+           "of a command the time it has", s)
         m = wish(h, "BROKER_WANT", proc=COURIER)
         ok(m and m.name == "BROKER_CHILD" and m["proc"] == COURIER and
            "courier" in h.peers, "a courier", m)

@@ -20,7 +20,8 @@
 
 static char dir[] = "/tmp/sbx-starter.XXXXXX";
 static const char *const names[] = { "sbxd-engine", "sbxd-recorder",
-	"sbx-journald", "sbx-broker", "sbx-proxy", "sbxd-worker", "sbxd-front" };
+	"sbx-journald", "sbx-broker", "sbx-proxy", "sbxd-worker", "sbxd-front",
+	"sbx-broker-command" };
 
 struct run {
 	struct sbx_chan c;
@@ -42,7 +43,26 @@ open_descriptors(void)
 
 extern char **environ;
 
-/* Tell what we were given, then obey: 'x' exit 7, 'h' ignore the end. */
+/* In a session of its own, two processes that nobody waits for; their ids. */
+static void
+leave(void)
+{
+	pid_t pid[2] = { 0, 0 };
+
+	if (fork() == 0) {
+		(void)setsid();
+		pid[0] = getpid();
+		if ((pid[1] = fork()) > 0)
+			(void)send(3, pid, sizeof(pid), 0);
+		(void)close(3);
+		(void)alarm(60);
+		for (;;)
+			(void)pause();
+	}
+}
+
+/* Tell what we were given, then obey: 'x' exit 7, 'h' ignore the end, 'l' leave
+ * something and ignore it. */
 static int
 child(int argc, char **argv)
 {
@@ -65,7 +85,9 @@ child(int argc, char **argv)
 	if (send(3, text, strlen(text), 0) < 0)
 		return 1;
 	n = recv(3, &c, 1, 0);
-	while (n > 0 && c == 'h')
+	if (n > 0 && c == 'l')
+		leave();
+	while (n > 0 && (c == 'h' || c == 'l'))
 		(void)pause();
 	return n > 0 && c == 'x' ? 7 : 0;
 }
@@ -248,6 +270,50 @@ test_child(struct run *r)
 	(void)close(fd);
 }
 
+/* Gone within a second, and not only dead. */
+static bool
+gone(pid_t pid)
+{
+	for (int i = 0; i < 100 && kill(pid, 0) == 0; i++)
+		(void)poll(NULL, 0, 10);
+	return kill(pid, 0) == -1 && errno == ESRCH;
+}
+
+/* What a program left that is killed, and at the end of all. */
+static void
+test_left(void)
+{
+	struct sbx_start_kill k = { .proc = SBX_PROC_COMMAND, .instance = 1 };
+	struct run r = { 0 };
+	pid_t left[2] = { 0, 0 };
+	int status, fd = -1;
+	char text[300];
+
+	for (uint32_t n = 1; n <= 2; n++) {
+		if (n == 1)
+			(void)run_start(&r, NULL);
+		fd = start(&r, SBX_PROC_COMMAND, n, &status);
+		(void)recv(fd, text, sizeof(text), 0);
+		(void)send(fd, "l", 1, 0);
+		if (!ok(recv(fd, left, sizeof(left), 0) == sizeof(left) &&
+		    left[0] > 1 && left[1] > 1, "a program leaves two in a "
+		    "session of their own"))
+			break;
+		if (n == 1)
+			(void)sbx_chan_send(&r.c, SBX_MSG_START_KILL, 0, &k,
+			    NULL, 1000);
+		else
+			sbx_chan_clear(&r.c);
+		ok(n == 1 ? exited(&r, SBX_PROC_COMMAND, 1, &status) :
+		    ended(&r, 2000, &status), "it ends");
+		ok(gone(left[0]) && gone(left[1]), "%s",
+		    n == 1 ? "killed, it leaves nothing" :
+		    "nor does the end of all");
+		(void)close(fd);
+	}
+	sbx_chan_clear(&r.c);
+}
+
 static void
 test_replace(struct run *r)
 {
@@ -384,6 +450,7 @@ main(int argc, char **argv)
 		test_replace(&r);
 		test_refused(&r);
 		test_end(&r);
+		test_left();
 		test_starter_death();
 		test_bad();
 	}
