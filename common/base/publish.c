@@ -142,10 +142,23 @@
 	"printf 'at %s said %s ' $at $said; tail -c 400 err | tr -c ' -~' ' ' " \
 	"| tail -c 240; echo\n"
 
+/* What nobody's attributes, drivers or configuration have a part in. */
+#define SHOW "base=$1 commit=$2\n" \
+	"look() { git diff-tree -r --no-renames --no-ext-diff --no-textconv " \
+	"--no-color --full-index --no-abbrev \"$@\" $base $commit 2>err; }\n" \
+	"look --raw --numstat >list || no suite\n" \
+	"look -p | head -c 4194305 >patch; r=${PIPESTATUS[0]}\n" \
+	"cut=0; [ $(stat -c %s patch) -le 4194304 ] || cut=1 r=0\n" \
+	"[ $r -eq 0 ] || no suite\n" \
+	"awk -v cut=$cut '/^:/ { f++ } /^[0-9]/ { a += $1; d += $2 } END { " \
+	"printf \"files %d added %d deleted %d cut %d\\n\", f, a, d, cut }' " \
+	"list; cat list; echo; head -c 4194304 patch\n"
+
 const struct sbx_publish_row sbx_publish_scripts[SBX_PUBLISH_SCRIPT_MAX] = {
 	[SBX_PUBLISH_FETCH] = { "fetch", 300, HEAD FETCH },
 	[SBX_PUBLISH_BUILD] = { "build", 300, HEAD BUILD },
 	[SBX_PUBLISH_PUSH] = { "push", 1800, HEAD PUSH },
+	[SBX_PUBLISH_SHOW] = { "show", 300, HEAD SHOW },
 };
 
 const struct sbx_publish_step sbx_publish_steps[] = {
@@ -184,6 +197,9 @@ const struct sbx_publish_step sbx_publish_steps[] = {
 	    "passed", "Mend what failed, and publish again; "
 	    "verify_in_container with fresh: true and these files tells the "
 	    "same." },
+	{ "confirm", "the operator did not approve it",
+	    "Ask the operator, who approves with `sbx approve`; publish "
+	    "again." },
 	{ "protected_ref", "the branch is the default one",
 	    "Publish to another branch, or have the operator set "
 	    "allow_protected_ref." },

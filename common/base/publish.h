@@ -20,6 +20,7 @@
 #define SBX_PUBLISH_IN "/workspace/in"	/* what BUILD finds */
 #define SBX_PUBLISH_MAX_BASE (64u << 20)	/* bytes of the former */
 #define SBX_PUBLISH_MAX_NAMES (4u << 20)	/* bytes of the declared paths */
+#define SBX_PUBLISH_MAX_DIFF (4u << 20)	/* bytes of a patch that is shown */
 
 enum sbx_publish_script {
 	/*
@@ -43,6 +44,13 @@ enum sbx_publish_script {
 	 * said of the push.
 	 */
 	SBX_PUBLISH_PUSH,
+	/*
+	 * BASE COMMIT, after BUILD.  files N added N deleted N cut 0|1, of lines;
+	 * and below that for who looks at it: each changed path as git's raw
+	 * lines and its numbers have it, an empty line, the patch, cut where it
+	 * is longer than SBX_PUBLISH_MAX_DIFF.
+	 */
+	SBX_PUBLISH_SHOW,
 	SBX_PUBLISH_SCRIPT_MAX
 };
 struct sbx_publish_row {

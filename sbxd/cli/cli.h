@@ -86,6 +86,8 @@ bool cli_is_ref(const char *s);
 int cmd_explain(struct cli *cli, int argc, char **argv);
 int cmd_grant(struct cli *cli, int argc, char **argv);
 int cmd_lockdown(struct cli *cli, int argc, char **argv);
+int cmd_publish(struct cli *cli, int argc, char **argv);
+int cmd_approve(struct cli *cli, int argc, char **argv);
 int cmd_broker(struct cli *cli, int argc, char **argv);
 int cmd_register(struct cli *cli, int argc, char **argv);
 /* Are suites of this user locked down? */

@@ -54,6 +54,38 @@ on_ctl_lockdown(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+static int
+on_ctl_publish_list(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct ctl *c = sbx_peer_ctx(p);
+
+	c->id = in->hdr.id;
+	publish_list(c);
+	return (0);
+}
+
+static int
+on_ctl_publish_show(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct ctl *c = sbx_peer_ctx(p);
+
+	c->id = in->hdr.id;
+	publish_show(c, &in->m.ctl_publish_show);
+	return (0);
+}
+
+/* Safe: it is the operator's word that is asked for, and no worker has a way
+ * here. */
+static int
+on_ctl_publish_answer(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct ctl *c = sbx_peer_ctx(p);
+
+	c->id = in->hdr.id;
+	publish_answer(c, &in->m.ctl_publish_answer);
+	return (0);
+}
+
 /* It saw the end itself, so its going is no hang-up. */
 static int
 on_shell_done(struct sbx_peer *p, struct sbx_in *in)
@@ -72,6 +104,12 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_CTL_BROKER] = { SBX_ST(CTL_NEW), SBX_D_ONCE, on_ctl_broker },
 	[SBX_MSG_CTL_LOCKDOWN] = { SBX_ST(CTL_NEW), SBX_D_ONCE,
 	    on_ctl_lockdown },
+	[SBX_MSG_CTL_PUBLISH_LIST] = { SBX_ST(CTL_NEW), SBX_D_ONCE,
+	    on_ctl_publish_list },
+	[SBX_MSG_CTL_PUBLISH_SHOW] = { SBX_ST(CTL_NEW), SBX_D_ONCE,
+	    on_ctl_publish_show },
+	[SBX_MSG_CTL_PUBLISH_ANSWER] = { SBX_ST(CTL_NEW), SBX_D_ONCE,
+	    on_ctl_publish_answer },
 	[SBX_MSG_SHELL_DONE] = { SBX_ST(CTL_OVER), SBX_D_ONCE,
 	    on_shell_done },
 };

@@ -28,7 +28,8 @@ on_journal_done(struct sbx_peer *p, struct sbx_in *in)
 	} else if (in->hdr.id == m->suite_end_id && m->stopping) {
 		m->suite_end_id = 0;
 		shutdown_step(m);
-	} else if (grant_recorded(m, in) || lockdown_recorded(m, in)) {
+	} else if (grant_recorded(m, in) || lockdown_recorded(m, in) ||
+	    publish_recorded(m, in)) {
 		return (0);
 	} else if ((w = ask_of_id(m, SBX_PROC_JOURNALD, in->hdr.id)) != NULL) {
 		w->ask.back_id = 0;

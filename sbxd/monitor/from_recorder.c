@@ -26,7 +26,7 @@ on_answer(struct sbx_peer *p, struct sbx_in *in)
 	bool is_stats = in->hdr.type == SBX_MSG_RUN_STATS;
 
 	if (w == NULL && !is_stats && (gate_read(m, in) ||
-	    publish_read(m, in)))
+	    publish_read(m, in) || publish_looked(m, in)))
 		return (0);
 	if (w == NULL && is_stats)
 		watch_looked(m, &in->m.run_stats, in->hdr.id);

@@ -338,7 +338,7 @@ struct publish {
 	char fetch[17], push[17];	/* grants; "": none */
 	bool push_ran, push_used;	/* its script; its grant */
 	int base_fd;			/* owned: what FETCH left */
-	bool packed, unpacked, judged;
+	bool packed, unpacked, judged, built;
 	/* what FETCH said */
 	char tip[65], like[65], default_branch[245];
 	/* what the judge said */
@@ -348,6 +348,14 @@ struct publish {
 	struct sbx_buf findings, waived;	/* owned */
 	uint32_t nwaived, waived_total;
 	uint64_t override;		/* its serial; 0: none holds */
+	/* what SHOW said, and whose output has the rest; "": none */
+	uint32_t files, plus, minus;
+	bool cut;
+	char shown[SBX_RUN_HEX + 1];
+	struct pass pass;		/* its gate's */
+	char granted[17];		/* for its push; kept */
+	/* by an operator: of the record of it, JOURNAL_DONE is awaited; 0: none */
+	uint32_t approve_id;
 	char held_step[32], held[256];	/* why it will be refused, if nobody
 					 * knows better */
 	char step[32], reason[256];	/* why it was */
@@ -520,6 +528,8 @@ struct ctl {
 	uint32_t id;			/* of its request */
 	char run[SBX_RUN_HEX + 1];	/* "": none */
 	char grant[17];			/* that it waits for, or "" */
+	char publish[SBX_RUN_HEX + 1];	/* of which it wants to know */
+	uint32_t look_id;		/* of our request for that; 0: none */
 	uint32_t back_id;		/* of our request for it; 0: none */
 	int master;			/* owned; until it is handed on */
 };
@@ -1293,6 +1303,7 @@ void publish_tell(struct publish *p);
  * "": none.  false: p was refused. */
 struct publish_said {
 	const char *value[4];
+	uint32_t number[4];		/* of SHOW */
 	char text[512];
 };
 bool publish_line(struct publish *p, unsigned row, char *line,
@@ -1314,6 +1325,9 @@ struct publish *publish_of_peer(struct monitor *m, const struct sbx_peer *p);
 void publish_judge_ended(struct publish *p);
 /* 0, or an sbx_error: the judge broke the protocol. */
 int publish_judged(struct publish *p, const struct sbx_judged *q);
+const char *publish_outcome(const struct publish *p);	/* a word */
+/* From its approval on. */
+void publish_push(struct publish *p);
 /* Is that grant wanted still?  It opened; it is used; it is over. */
 bool publish_wants(struct monitor *m, const char *grant);
 void publish_granted(struct monitor *m, const char *grant);
@@ -1338,6 +1352,18 @@ bool override_holds(const struct publish *p);
 void override_end(const struct publish *p);
 void override_drop_principal(struct monitor *m, const struct principal *who);
 void override_lockdown(struct monitor *m);
+
+/* --- publish_view.c: what operators see of them, and their word ---------------- */
+#define PUBLISH_APPROVAL_NS (3600 * S_NS)	/* then it is refused */
+/* Each answers c, soon or later. */
+void publish_list(struct ctl *c);
+void publish_show(struct ctl *c, const struct sbx_ctl_publish_show *q);
+void publish_answer(struct ctl *c, const struct sbx_ctl_publish_answer *q);
+/* RUN_DATA or RUN_NODATA, JOURNAL_DONE: false, it was for none of these. */
+bool publish_looked(struct monitor *m, struct sbx_in *in);
+bool publish_recorded(struct monitor *m, const struct sbx_in *in);
+/* p ended: nobody waits for its approval any more. */
+void publish_unanswered(struct publish *p);
 
 /* --- file.c ------------------------------------------------------------------ */
 /* Each answers the worker's ask, soon or later.  fds: borrowed. */

@@ -89,6 +89,7 @@ publish_close(struct publish *p)
 	free(p->message);
 	p->dir = p->names = p->message = NULL;
 	p->by_ns = 0;
+	publish_unanswered(p);
 	judge_kill(p->m, &p->judge);
 	grant_drop(p->m, push, "its publication ended");
 	grant_drop(p->m, fetch, "its publication ended");
@@ -106,9 +107,8 @@ publish_free(struct publish *p)
 	p->base_fd = -1;
 }
 
-/* May use the journal's reserve: what was begun must be seen to end. */
-static void
-publish_record(struct publish *p)
+const char *
+publish_outcome(const struct publish *p)
 {
 	static const char *const outcomes[SBX_PUBLISH_OUTCOME_MAX] = {
 		[SBX_PUBLISH_NONE] = "none", [SBX_PUBLISH_PUSHED] = "pushed",
@@ -117,11 +117,18 @@ publish_record(struct publish *p)
 		[SBX_PUBLISH_REFUSED] = "refused",
 		[SBX_PUBLISH_UNKNOWN] = "unknown" };
 
+	return (outcomes[p->outcome]);
+}
+
+/* May use the journal's reserve: what was begun must be seen to end. */
+static void
+publish_record(struct publish *p)
+{
 	journal_add(p->m, &(struct record){ .flags = SBX_JOURNAL_RESERVED,
 	    .op = "publish", .phase = "end", .who = p->who,
 	    .container = p->work, .run = p->id,
 	    .code = p->outcome >= SBX_PUBLISH_REFUSED }, "outcome",
-	    outcomes[p->outcome], "step", p->step, "reason", p->reason,
+	    publish_outcome(p), "step", p->step, "reason", p->reason,
 	    "host", p->host, "repo", p->repo, "branch", p->branch, "tip",
 	    p->tip, "base", p->base, "tree", p->tree, "commit", p->commit,
 	    "image", p->digest, NULL);
@@ -170,8 +177,8 @@ static unsigned
 script_of(const struct publish *p)
 {
 	return (p->phase == SBX_PUBLISH_FETCHING ? SBX_PUBLISH_FETCH :
-	    p->phase == SBX_PUBLISH_BUILDING ? SBX_PUBLISH_BUILD :
-	    SBX_PUBLISH_PUSH);
+	    p->phase != SBX_PUBLISH_BUILDING ? SBX_PUBLISH_PUSH :
+	    p->built ? SBX_PUBLISH_SHOW : SBX_PUBLISH_BUILD);
 }
 
 static void
@@ -223,6 +230,15 @@ build(struct publish *p)
 	const char *const args[] = { "publish", p->base };
 
 	p->phase = SBX_PUBLISH_BUILDING;
+	run_script(p, args, SBX_NELEM(args));
+}
+
+static void
+show(struct publish *p)
+{
+	const char *const args[] = { "publish", p->base, p->commit };
+
+	p->built = true;
 	run_script(p, args, SBX_NELEM(args));
 }
 
@@ -578,8 +594,8 @@ publish_judge_ended(struct publish *p)
 /* --- what is left when both agree ------------------------------------------------ */
 
 /* Whose record, and what it is for, is durable before it opens (grant.c). */
-static void
-want_push(struct publish *p)
+void
+publish_push(struct publish *p)
 {
 	static const char zeros[65] = "00000000000000000000000000000000"
 	    "00000000000000000000000000000000";
@@ -593,12 +609,38 @@ want_push(struct publish *p)
 	(void)snprintf(ref, sizeof(ref), "refs/heads/%s", p->branch);
 	(void)snprintf(old, sizeof(old), "%.*s", (int)strlen(p->base),
 	    p->tip[0] != '\0' ? p->tip : zeros);
+	if (p->phase == SBX_PUBLISH_APPROVAL && repos_source(p->m, p->host)) {
+		p->phase = SBX_PUBLISH_PUSHING;
+		want_grant(p, NULL, p->fetch);
+		return;		/* until it may be read again */
+	}
 	p->phase = SBX_PUBLISH_PUSHING;
 	journal_add(p->m, &(struct record){ .op = "publish", .phase = "push",
 	    .who = p->who, .container = p->work, .run = p->id }, "host",
 	    p->host, "repo", p->repo, "ref", ref, "old_id", old, "new_id",
 	    p->commit, "sandbox", p->box, NULL);
 	want_grant(p, &q, p->push);
+	memcpy(p->granted, p->push, sizeof(p->granted));
+}
+
+/* Until an operator says so (publish_view.c); with no credential meanwhile. */
+static void
+hold(struct publish *p)
+{
+	char fetch[sizeof(p->fetch)];
+
+	memcpy(fetch, p->fetch, sizeof(fetch));
+	p->fetch[0] = '\0';
+	grant_drop(p->m, fetch, "its publication waits");
+	p->phase = SBX_PUBLISH_APPROVAL;
+	within(p, PUBLISH_APPROVAL_NS);
+	journal_add(p->m, &(struct record){ .op = "publish", .phase = "held",
+	    .who = p->who, .container = p->work, .run = p->id }, "host",
+	    p->host, "repo", p->repo, "branch", p->branch, "commit",
+	    p->commit, NULL);
+	log_notice("publication %s waits: `sbx publish show %s`, then `sbx "
+	    "approve %s`", p->id, p->id, p->id);
+	publish_tell(p);
 }
 
 static void
@@ -620,20 +662,26 @@ agreed(struct publish *p)
 void
 publish_verified(struct publish *p)
 {
+	const struct pass *pass = gate_pass(p->who, p->tree);
+
+	if (pass != NULL)
+		p->pass = *pass;	/* as it was, for who looks at it */
 	if (!override_holds(p))
 		publish_refuse(p, "secret", "what was to let findings of "
 		    "secrets out is over or used up by now");
 	else if (p->flags & SBX_PUBLISH_DRY_RUN)
 		publish_end(p, SBX_PUBLISH_WOULD);
+	else if (p->m->conf.confirm_publish)
+		hold(p);
 	else
-		want_push(p);
+		publish_push(p);
 }
 
 static void
 built(struct publish *p, const char *tree, const char *commit)
 {
 	if (strcmp(tree, p->tree) == 0 && strcmp(commit, p->commit) == 0) {
-		agreed(p);
+		show(p);
 		return;
 	}
 	log_err("publication %s: the judge says tree %s commit %s, the "
@@ -721,10 +769,40 @@ line_came(struct publish *p, char *line)
 	case SBX_PUBLISH_BUILD:
 		built(p, q.value[0], q.value[1]);
 		break;
+	case SBX_PUBLISH_SHOW:
+		p->files = q.number[0];
+		p->plus = q.number[1];
+		p->minus = q.number[2];
+		p->cut = q.number[3] != 0;
+		agreed(p);
+		break;
 	default:
 		pushed(p, q.value[0], q.value[1], q.text);
 		break;
 	}
+}
+
+/* All of it, or of SHOW, whose other lines no process of the suite looks at, the
+ * first.  As pread(2). */
+static ssize_t
+first_line(struct publish *p, const struct sbx_in *in,
+    char line[SBX_PUBLISH_LINE + 1])
+{
+	const struct sbx_run_data *d = &in->m.run_data;
+	const bool more = script_of(p) == SBX_PUBLISH_SHOW;
+	size_t n = d->length <= SBX_PUBLISH_LINE ? (size_t)d->length :
+	    SBX_PUBLISH_LINE;
+	const char *end;
+	ssize_t got;
+
+	if (!more && (d->length != d->total || d->length > n))
+		return (0);
+	got = pread(in->fds[0], line, n, (off_t)d->file_offset);
+	if (!more || got <= 0)
+		return (got);
+	memcpy(p->shown, p->run, sizeof(p->shown));
+	end = memchr(line, '\n', (size_t)got);
+	return (end != NULL ? end + 1 - line : 0);
 }
 
 /* RUN_DATA or RUN_NODATA. */
@@ -738,11 +816,9 @@ publish_read(struct monitor *m, struct sbx_in *in)
 
 	if (p == NULL)
 		return (false);
+	if (in->hdr.type == SBX_MSG_RUN_DATA && d->start == 0)
+		n = first_line(p, in, line);
 	p->run[0] = '\0';
-	if (in->hdr.type == SBX_MSG_RUN_DATA && d->start == 0 &&
-	    d->length == d->total && d->length < sizeof(line))
-		n = pread(in->fds[0], line, (size_t)d->length,
-		    (off_t)d->file_offset);
 	if (n <= 0 || line[n - 1] != '\n' || memchr(line, '\0',
 	    (size_t)n) != NULL) {
 		publish_refuse(p, "suite", "its script did not say what it "
@@ -783,6 +859,9 @@ publish_granted(struct monitor *m, const char *grant)
 		return;
 	if (p->phase == SBX_PUBLISH_FETCHING && strcmp(p->fetch, grant) == 0)
 		fetch(p);
+	else if (p->phase == SBX_PUBLISH_PUSHING &&
+	    strcmp(p->fetch, grant) == 0)
+		publish_push(p);
 	else if (p->phase == SBX_PUBLISH_PUSHING &&
 	    strcmp(p->push, grant) == 0)
 		push(p);
@@ -869,7 +948,12 @@ publish_tick(struct monitor *m, uint64_t now_ns)
 		    p->phase == SBX_PUBLISH_ENDED)
 			continue;
 		tick_arm(m);
-		if (now_ns > p->by_ns)
+		if (now_ns <= p->by_ns)
+			continue;
+		if (p->phase == SBX_PUBLISH_APPROVAL)
+			publish_refuse(p, "confirm", "nobody approved it in "
+			    "an hour");
+		else
 			publish_refuse(p, "suite", "%s", late[p->phase] !=
 			    NULL ? late[p->phase] : "it took too long");
 	}

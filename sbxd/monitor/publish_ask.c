@@ -174,6 +174,7 @@ static const char *const keys[SBX_PUBLISH_SCRIPT_MAX][4] = {
 	[SBX_PUBLISH_FETCH] = { "tip", "default", "format", "like" },
 	[SBX_PUBLISH_BUILD] = { "tree", "commit" },
 	[SBX_PUBLISH_PUSH] = { "at", "said" },
+	[SBX_PUBLISH_SHOW] = { "files", "added", "deleted", "cut" },
 };
 
 static bool
@@ -192,6 +193,18 @@ value_is_good(const struct publish *p, const char *key, const char *v)
 		return (strcmp(key, "tree") != 0 && strcmp(key, "commit") != 0);
 	return (sbx_is_hex(v, n) || (strcmp(key, "at") == 0 &&
 	    strcmp(v, "?") == 0));
+}
+
+/* Those of SHOW. */
+static bool
+number_is_good(const char *v, uint32_t *ret)
+{
+	uint64_t n = 0;
+
+	if (sbx_parse_u64(v, 0, UINT32_MAX, &n) != 0)
+		return (false);
+	*ret = (uint32_t)n;
+	return (true);
 }
 
 static bool
@@ -225,7 +238,8 @@ publish_line(struct publish *p, unsigned row, char *line,
 		word = strsep(&line, " ");
 		v = strsep(&line, " ");
 		good = v != NULL && strcmp(word, keys[row][i]) == 0 &&
-		    value_is_good(p, word, v);
+		    (row == SBX_PUBLISH_SHOW ? number_is_good(v,
+		    &ret->number[i]) : value_is_good(p, word, v));
 		ret->value[i] = good && strcmp(v, "-") != 0 ? v : "";
 	}
 	if (good && line != NULL && row == SBX_PUBLISH_PUSH)

@@ -586,15 +586,17 @@ unverified(const struct ask_publish *st)
 	    strcmp(st->gate_status, "missing") == 0);
 }
 
-/* As long as this call may wait, telling the client meanwhile. */
+/* As long as this call may wait, telling the client meanwhile; that an operator
+ * is waited for, which may be long, is told at once, unless it was. */
 static int
-follow(struct call *call, struct pub *p, const struct names *n)
+follow(struct call *call, struct pub *p, const struct names *n, bool again)
 {
 	uint32_t left, ms;
 	bool begun;
 	int error = 0;
 
 	while (error == 0 && p->st.phase != SBX_PUBLISH_ENDED &&
+	    (again || p->st.phase != SBX_PUBLISH_APPROVAL) &&
 	    (left = call_left_ms(call)) > 0) {
 		if (unverified(&p->st)) {
 			error = verify(call, p, &begun);
@@ -613,6 +615,8 @@ follow(struct call *call, struct pub *p, const struct names *n)
 		return (ended(call, p, n));
 	result_str(call->res, "status", "running");
 	result_str(call->res, "job_id", p->st.id);
+	if (p->st.phase == SBX_PUBLISH_APPROVAL)
+		result_str(call->res, "waiting_for", "approval");
 	put_ids(call, p);
 	result_str(call->res, "recommended_next_action", "Call again with the "
 	    "same arguments and this run_id.");
@@ -654,13 +658,14 @@ publish(struct call *call, struct pub *p, struct names *n,
 			    "give the same arguments.");
 			return (0);
 		}
-		return (r != 0 ? call_refused(call, r) : follow(call, p, n));
+		return (r != 0 ? call_refused(call, r) :
+		    follow(call, p, n, true));
 	}
 	r = list(call, p);
 	if (r != 1 || overwrites(call, p, n))
 		return (r != 1 ? r : 0);
 	r = start(call, p, names);
-	return (r != 0 ? call_refused(call, r) : follow(call, p, n));
+	return (r != 0 ? call_refused(call, r) : follow(call, p, n, false));
 }
 
 int

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """publish, from end to end: a private repository on a GitHub of real parts, a
 sandbox that does what it likes to its clone, and what reaches the remote."""
+import json
 import os
 import subprocess
 import sys
@@ -279,6 +280,60 @@ def hostile(p):
        "one commit, and what was declared")
 
 
+def approval(p):
+    """what an operator sees of it, before it goes and after"""
+    p.s.__exit__()
+    p.start("verify_gate off\nconfirm_publish yes\n")
+    p.sh("echo 'b + \xe9\x1b[31m' >>add.js", "echo token=%s >>docs/b.md" % (
+        "ghp_" + "a1B2" * 9))
+    refused(p, "a secret", "secret", ["docs/b.md"], "ask0")
+    args = {"container_id": p.box, "repo": "acme/secret", "branch": "ask",
+            "message": "Change it.", "files": ["add.js"],
+            "working_dir": p.at}
+    r = p.s.call("publish", timeout=120, **args)
+    ok(r["status"] == "running" and r.get("waiting_for") == "approval" and
+       not p.tip("ask"), "it waits for the operator", r)
+    run, commit = r["run_id"], r["commit"]
+    x = json.loads(p.s.sbx("publish", "list", "--json").stdout)
+    ok([(i["run_id"], i["state"], i["step"]) for i in x][0] == (
+        run, "waiting", "") and x[1]["step"] == "secret", "it is listed", x)
+    t = p.s.sbx("publish", "list").stdout
+    ok("%s  waiting " % run in t and "refused secret" in t, "as a table", t)
+    x = json.loads(p.s.sbx("publish", "show", "--json", run).stdout)
+    f = x["files"][0]
+    ok((x["commit"], x["waiting_for"], x["lines_added"], len(x["files"])) == (
+        commit, "approval", 1, 1) and (
+            f["path"], f["mode"], f["status"], f["lines_added"],
+            f["old_id"]) == ("add.js", "100644", "M", 1, p.repo.git(
+                "rev-parse", "main:add.js")), "what it is of", x)
+    t = p.s.sbx("publish", "show", run).stdout
+    ok("+b + \xe9\\x1b[31m\n" in t and "\x1b" not in t and
+       "held" in t.partition("\nrecords:\n")[2],
+       "its diff and its records, safe for a terminal", t)
+    r = p.s.sbx("approve", "f" * 16)
+    ok(r.returncode == 3 and "no suite that runs has" in r.stderr, "none", r)
+    r = p.s.sbx("approve", run)
+    ok(r.returncode == 0 and r.stdout == "approved: %s to ask of "
+       "github.com/acme/secret\n" % commit, "approved", r)
+    r = p.s.call("publish", timeout=120, run_id=run, **args)
+    while r.get("status") == "running":
+        r = p.s.call("publish", timeout=120, run_id=run, **args)
+    ok(r["status"] == "ok" and p.tip("ask") == commit == r["commit"],
+       "and pushed", r)
+    t = p.s.sbx("publish", "show", run).stdout
+    ok("+b + " in t and "approved" in t and "grant_used" in t,
+       "which is shown after its end", t)
+    r = p.s.sbx("approve", run)
+    ok(r.returncode == 3 and "does not wait" in r.stderr, "once", r)
+    args["branch"] = "ask2"
+    run = p.s.call("publish", timeout=120, **args)["run_id"]
+    r = p.s.sbx("approve", "--refuse", run, "not today")
+    ok(r.returncode == 0 and r.stdout.startswith("refused: "), "or not", r)
+    r = p.s.call("publish", timeout=120, run_id=run, **args)
+    ok(r.get("code") == "confirm" and "not today" in r["error"] and
+       not p.tip("ask2"), "and nothing leaves", r)
+
+
 def main():
     try:
         p = Place()
@@ -286,7 +341,7 @@ def main():
         tap.skip(str(e), "a fake GitHub")
         return
     try:
-        for part in whole, second, table, hostile:
+        for part in whole, second, table, hostile, approval:
             try:
                 part(p)
             except Exception as e:  # pylint: disable=broad-except

@@ -4,6 +4,7 @@ what judge and publisher agree on, by a grant for that alone, or nothing does; n
 end of anybody leaves one hanging, and each has its record.  One test is one
 function."""
 import os
+import signal
 import socket
 import sys
 
@@ -28,7 +29,8 @@ OFF = CONF + "verify_gate off\n"
 
 def kind(m):
     """which script an ENGINE_EXEC runs"""
-    return {4: "fetch", 1: "build", 5: "push"}.get(len(m["argv"]) - 4, "?")
+    return {4: "fetch", 1: "build", 2: "show", 5: "push"}.get(
+        len(m["argv"]) - 4, "?")
 
 
 class World(fakehub.Hub):
@@ -38,6 +40,7 @@ class World(fakehub.Hub):
         self.lines, self.line = {}, {
             "fetch": "tip - default main format sha1 like -\n",
             "build": "tree %s commit %s\n" % (TREE, NEW),
+            "show": "files 1 added 2 deleted 3 cut 0\n:raw\n\n+a diff\n",
             "push": "at %s said ok \n" % NEW}
         self.judged = {"tree": TREE, "commit": NEW, "added": 1}
         self.uses = True        # the push uses its grant
@@ -196,8 +199,8 @@ def test_push():
         v = h.named("ENGINE_EXEC")
         url = "https://github.com/o/w.git"
         ok([m["argv"][4:] for m in v] == [
-            [url, BASE, "topic", "-"], [BASE],
-            [url, NEW, "topic", "-", "0"]], "three scripts, by arguments", v)
+            [url, BASE, "topic", "-"], [BASE], [BASE, NEW],
+            [url, NEW, "topic", "-", "0"]], "four scripts, by arguments", v)
         ok(all(m["container"] == pub and m["argv"][:2] == ["bash", "-c"] and
                "https_proxy=http://127.0.0.1:3128" in
                [e.lower() for e in m["env"]] for m in v),
@@ -609,6 +612,173 @@ def test_gate_first():
         ok(m["outcome"] == REFUSED and m["step"] == "cancelled" and
            "push" not in h.got, "a cancelled one is not pushed", m)
         clean(h, s, "cancelled", 1)
+# --- what an operator sees, and says ------------------------------------------------
+
+def operator(h, name, **values):
+    """the answer to that on the control socket; and the descriptor's bytes"""
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(h.dir + "/run/suite-0/ctl.sock")
+    c = ipc.Chan(s)
+    try:
+        h.wait(lambda: came(c))     # CTL_HELLO
+        c.send(name, 1, **values)
+        return h.wait(lambda: came(c))[0]
+    finally:
+        c.close()
+
+
+def came(c):
+    try:
+        return [c.recv(0.01)]   # without members one is false
+    except ipc.Timeout:
+        return None
+
+
+def look(h, s):
+    m = operator(h, "CTL_PUBLISH_SHOW", publish=s["publish"], offset=0)
+    v = dict(zip(m["members"][::2], m["members"][1::2]))
+    return m, v, ipc.read_fd(m.fds[0])
+
+
+def test_view():
+    with World() as h:
+        w, box, s = begun(h)
+        end(h, w, s)
+        m = operator(h, "CTL_PUBLISH_LIST")
+        ok(m["rows"][:9] == [s["publish"], "ended", "pushed", "", "uid:1001",
+                             box, "github.com/o/w", "topic", NEW] and
+           len(m["rows"]) == 10, "it is in the list", m)
+        m, v, text = look(h, s)
+        ok(text == h.line["show"].encode() and m["total"] == len(text),
+           "what was shown of it is there after its end", text)
+        ok((v["outcome"], v["commit"], v["tree_id"], v["judge"],
+            v["publisher_made"], v["files"], v["lines_added"],
+            v["lines_deleted"], v["diff_cut"], v["grant"], v["grant_ref"],
+            v["grant_used"], v["base"]) == (
+                "pushed", NEW, TREE, "lets it go",
+                "the same tree and commit", "1", "2", "3", "0",
+                h.grant(PUSH)["grant"], "refs/heads/topic", "1", BASE) and
+           v["publisher_image"] == IMAGE, "and what all said of it", v)
+        h.judged = {"step": "secret", "reason": "a secret", "total": 1,
+                    "findings": ["aws", "x", "1", "f" * 64]}
+        s = start(h, w, box)
+        end(h, w, s)
+        m, v, text = look(h, s)
+        ok((v["outcome"], v["step"], v["reason"], text, m["findings"]) == (
+            "refused", "secret", "a secret", b"", h.judged["findings"]) and
+           "judge" not in v and "grant" not in v,
+           "a refused one, as far as it came", (m, v))
+        m = operator(h, "CTL_PUBLISH_LIST")
+        ok(m["rows"][0] == s["publish"] and len(m["rows"]) == 20,
+           "the newest is first", m)
+        ok(operator(h, "CTL_PUBLISH_SHOW", publish="f" * 16)["code"] ==
+           "unknown_run", "none")
+    for line in ("files 1 added 2 deleted 3\n", "no suite x\n", "",
+                 "files -1 added 2 deleted 3 cut 0\nx", "files 1 added 2 "
+                 "deleted 3 cut 0", "x" * 2000 + "\n"):
+        with World() as h:
+            h.line["show"] = line
+            w, _, s = begun(h)
+            fails(h, w, s, "suite", "what cannot be shown: %r" % line[:20])
+
+
+def held(h, **values):
+    """a publication that waits for its operator"""
+    w, _, s = begun(h, **values)
+    m = end(h, w, s)
+    ok(m["phase"] == APPROVAL and m["commit"] == NEW and not h.grant(PUSH),
+       "it waits, and that is told", m)
+    return w, s
+
+
+def word(h, s, approve=1, commit=NEW, branch="topic", reason=""):
+    return operator(h, "CTL_PUBLISH_ANSWER", publish=s["publish"],
+                    commit=commit, branch=branch, approve=approve,
+                    reason=reason)
+
+
+def test_approve():
+    conf = OFF + "confirm_publish yes\n"
+    with World(conf) as h:
+        w, s = held(h)
+        ok(look(h, s)[1]["waiting_for"] == "approval", "its state says so")
+        for values in ({"commit": MOVED}, {"branch": "other"},
+                       {"commit": NEW[1:]}):
+            m = word(h, s, **values)
+            ok(m.name == "CTL_REFUSED" and m["code"] == "another",
+               "not another: %r" % values, m)
+        ok(word(h, {"publish": "f" * 16})["code"] == "unknown_run", "nor none")
+        h.settle()
+        ok(h.ask(w, "PUBLISH_WAIT", publish=s["publish"])["phase"] ==
+           APPROVAL and not h.grant(PUSH), "it waits on")
+        m = word(h, s)
+        ok(m.name == "CTL_PUBLISH_ANSWERED", "the operator approves", m)
+        m = end(h, w, s)
+        ok(m["outcome"] == PUSHED, "and it is pushed", m)
+        v = [(r["op"], r["phase"], r["flags"] & 1) for r in h.records
+             if r["op"] in ("publish", "grant") and r["phase"] != "source"]
+        ok(v[3:9] == [("grant", "end", 0), ("publish", "held", 0),
+                      ("publish", "approved", 1), ("grant", "start", 1),
+                      ("publish", "push", 0), ("grant", "start", 1)],
+           "it waits without a grant, and its record is durable before "
+           "another", v)
+        r = h.publishes("approved")[0]["fields"]
+        ok((r["commit"], r["branch"], r["operator"]) == (NEW, "topic", "0"),
+           "for that commit and branch, by whom", r)
+        m = word(h, s)
+        ok(m["code"] == "not_waiting", "once", m)
+        clean(h, s, "an approved one", 0)
+    with World(conf) as h:
+        w, s = held(h)
+        ok(word(h, s, 0, reason="no\x1bway").name == "CTL_PUBLISH_ANSWERED",
+           "the operator refuses")
+        m = fails(h, w, s, "confirm", "and so it is")
+        ok("no\\x1bway" in m["reason"], "with the reason", m)
+    with World(conf) as h:      # what was allowed when it began
+        w, s = held(h, host="git.example")
+        h.on_JOURNAL_APPEND = lambda p, m: p.send(
+            "JOURNAL_DONE", m.id, seq=0, reason="disk full")
+        ok(word(h, s)["code"] == "journal_unavailable", "not unrecorded")
+        del h.on_JOURNAL_APPEND
+        with open(h.dir + "/etc/sbx.conf", "w", encoding="ascii") as f:
+            f.write(CONF.replace("allowed_repo git.example/o/w\n", ""))
+        h.term(signal.SIGHUP)
+        h.settle()
+        ok(word(h, s).name == "CTL_PUBLISH_ANSWERED", "it is said again")
+        fails(h, w, s, "not_allowed", "the repository is taken away")
+    with World(conf) as h:
+        w, s = held(h)
+        h.died = [boxed(h)]
+        h.peers["engine"].send("SANDBOX_ENDED", 0, container=boxed(h), why=0,
+                               reason="no more memory")
+        fails(h, w, s, "suite", "its sandbox ends meanwhile")
+        ok(word(h, s)["code"] == "not_waiting", "nothing to approve")
+    with World(conf) as h:
+        w, s = held(h)
+        h.on_JOURNAL_APPEND = lambda p, m: None     # it ends before the record
+        n = len(h.records)
+        c = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        c.connect(h.dir + "/run/suite-0/ctl.sock")
+        c = ipc.Chan(c)
+        h.wait(lambda: came(c))
+        c.send("CTL_PUBLISH_ANSWER", 1, publish=s["publish"], commit=NEW,
+               branch="topic", approve=1)
+        h.settle()
+        h.died = [boxed(h)]
+        h.peers["engine"].send("SANDBOX_ENDED", 0, container=boxed(h), why=0,
+                               reason="no more memory")
+        m = h.wait(lambda: came(c))[0]
+        ok(m.name == "CTL_REFUSED" and m["code"] == "not_waiting" and
+           not h.grant(PUSH) and n <= len(h.records), "a late one", m)
+        c.close()
+    with World(conf) as h:
+        w, s = held(h)
+        h.term()
+        ok(h.ended(5) == 0 and h.publishes("end", s["publish"])[0]["fields"][
+            "outcome"] == "refused", "the suite's end refuses it")
+    with World(conf) as h:
+        w, _, s = begun(h, flags=1)
+        ok(end(h, w, s)["outcome"] == WOULD, "a dry run waits for nobody")
 
 
 # --- it does not -------------------------------------------------------------------
@@ -870,7 +1040,7 @@ def hold(h, place):
     if name == "read":
         h.on_RUN_READ = lambda p, m: None if "push" in h.got else \
             World.on_RUN_READ(h, p, m)
-        return lambda: len(h.named("RUN_READ")) == 3
+        return lambda: len(h.named("RUN_READ")) == 4
     setattr(h, "on_" + name, nothing)
     return lambda: len(h.named(name)) > (n if name == "SANDBOX_CREATE" else 0)
 

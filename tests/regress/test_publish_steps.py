@@ -32,8 +32,9 @@ class World:
         out = subprocess.run([BUILD + "/publish-steps"], check=True,
                              stdout=subprocess.PIPE).stdout.decode()
         v = out.split("\0")
-        self.scripts = {v[i]: v[i + 2] for i in range(0, 9, 3)}
-        self.steps = set(v[9::3]) - {""}
+        n = 3 * [x.isdigit() for x in v[1::3]].index(False)
+        self.scripts = {v[i]: v[i + 2] for i in range(0, n, 3)}
+        self.steps = set(v[n::3]) - {""}
         self.ca = egress.Authority()
         self.gh = fakegithub.Github(self.ca, enterprise="localhost",
                                     validate=False)
@@ -113,6 +114,8 @@ class Publisher:
                  "GIT_SSL_CAINFO": W.ca.dir + "/root.pem"})
         self.err = p.stderr.decode("utf-8", "replace")
         out = p.stdout.decode()
+        if name == "show" and not p.returncode and not out.startswith("no "):
+            return out
         if p.returncode or out.count("\n") != 1 or len(out) > 1024:
             return "broken: %d %r %r" % (p.returncode, out, self.err)
         return out.rstrip("\n")
@@ -329,6 +332,56 @@ def test_merge():
            "and is known again", v)
         v = p.fetch(base)
         ok(v.split()[-1] == "-" or v.startswith("no "), "as that alone", v)
+
+
+# --- what is shown ----------------------------------------------------------------
+
+def shown(p, files, base):
+    p.fetch(base)
+    tree = whole(p.r, base, files)
+    p.put({k: v for k, v in files.items() if v is not None}, base, tree)
+    return p.run("show", base, p.run("build", base).split(" ")[-1])
+
+
+def test_show():
+    r = W.repo({"a": "1\n2\n", "d/b": "2\n", "bin": "\0old", "x y": "x\n",
+                ".gitattributes": "* diff=evil\n", "same": "s\n"})
+    base = r.tip()
+    new = {"a": "1\nzwei\ndrei\n", "d/b": None, "bin": "\0new", "n\new":
+           "+\x1b[31mred\n", "x y": ("100755", "x\n")}
+    with Publisher(r, list(new)) as p:
+        with open(p.dir + "/.gitconfig", "a") as f:
+            f.write('[diff "evil"]\ntextconv = touch %s/hooked;cat\n'
+                    "command = touch %s/hooked\n[diff]\nexternal = touch "
+                    "%s/hooked\n" % (p.dir, p.dir, p.dir))
+        v = shown(p, new, base)
+        head, _, rest = v.partition("\n")
+        ok(head == "files 5 added 3 deleted 2 cut 0", "what is changed, in "
+           "numbers", v)
+        raw, _, diff = rest.partition("\n\n")
+        v = [x.split("\t") for x in raw.split("\n")]
+        m = {x[1]: x[0].split(" ") for x in v if x[0][0] == ":"}
+        n = [x for x in v if x[0][0] != ":"]
+        ok(set(m) == {"a", "d/b", "bin", "x y", '"n\\new"'} and
+           [x[2] for x in n] == list(m) and m["a"][2] == r.git(
+               "rev-parse", base + ":a") and len(m["bin"][3]) == 40 and
+           (m["x y"][1], m["d/b"][4], m['"n\\new"'][4]) == (
+               "100755", "D", "A"), "each path, by modes and whole ids", raw)
+        ok(["-", "-", "bin"] in n and ["2", "1", "a"] in n,
+           "with its lines, where it has some", n)
+        ok("-2\n+zwei\n+drei\n" in diff and "Binary files a/bin and b/bin"
+           in diff and "deleted file mode 100644" in diff, "and the patch",
+           diff)
+        ok(not os.path.exists(p.dir + "/hooked"), "nothing was run for it")
+    with Publisher(r, ["big"]) as p:
+        v = shown(p, {"big": "a line of it\n" * 400000}, base)
+        ok(v.startswith("files 1 added 400000 deleted 0 cut 1\n") and
+           len(v) - v.index("\n\n") - 2 == 4 << 20, "a long one is cut",
+           len(v))
+    with Publisher(r, ["a"]) as p:
+        p.fetch(base)
+        v = p.run("show", base, "a" * 40)
+        ok(v.startswith("no suite fatal: bad object"), "one that is not there", v)
 
 
 # --- what does not ----------------------------------------------------------------

@@ -259,6 +259,11 @@ m.pub = {"outcome": LANDED}
 check("repeated", {}, status="ok", outcome="already_there", pushed=False)
 check("a run that went on", {"run_id": "ab" * 8}, status="ok")
 t.ok(m.started == ["ab" * 8], "is looked at, not begun anew", m.started)
+m.pub = {"phase": 5, "outcome": 0}
+check("an operator is asked", {}, status="running", waiting_for="approval",
+      job_id="ab" * 8)
+t.ok(len(m.started) == 1, "which is told at once", m.started)
+m.pub = {"outcome": LANDED}
 check("with other arguments", {"run_id": "ab" * 8, "branch": "other"}, True,
       code="bad_argument")
 for what, args in (

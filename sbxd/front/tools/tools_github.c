@@ -288,6 +288,7 @@ const struct sbx_tool sbx_tools_github[] = {
 		.output_schema = SCHEMA_OUT(SCHEMA("ok", "running"),
 		    SCHEMA("run_id": {"type": "string"},
 		    "job_id": {"type": "string"},
+		    "waiting_for": {"type": "string"},
 		    "container_id": {"type": "string"},
 		    "repo": {"type": "string"},
 		    "branch": {"type": "string"},
