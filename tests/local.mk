@@ -38,6 +38,7 @@ TESTS_USER = $(filter-out tests/guarantees/test_drills.py,$(GUARANTEES)) \
 	test_broker test_privs test_proxy test_starter
 # with sanitizers: our programs, by what drives them hardest
 TESTS_SANITIZED = $(filter-out test_privs tests/%,$(TESTS)) $(FRONT_TESTS) \
+	$(R)test_broker.py $(R)test_command.py $(R)test_courier.py \
 	$(R)test_egress_suite.py $(R)test_engine.py $(R)test_files.py \
 	$(R)test_guide.py \
 	$(R)test_gate_hub.py $(R)test_publish_hub.py $(R)test_grants_hub.py $(R)test_http.py $(R)test_messages.py $(R)test_proxy_egress.py $(R)test_quirks.py \

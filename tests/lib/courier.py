@@ -186,6 +186,7 @@ class Gate:
     def __init__(self, roots, port, job, home):
         self.roots, self.upstream, self.job = roots, port, job
         self.home, self.overs, self.errors, self.peak = home, [], [], 0
+        self.taken = 0
         self.sock = socket.socket()
         self.sock.bind(("127.0.0.1", 0))
         self.sock.listen(64)
@@ -201,6 +202,7 @@ class Gate:
                 s, _ = self.sock.accept()
             except OSError:
                 return
+            self.taken += 1
             threading.Thread(target=self._one, args=(s,), daemon=True).start()
 
     def _one(self, s):
@@ -233,10 +235,11 @@ class Gate:
                 "GIT_COMMITTER_EMAIL": "t@example.invalid"})
         return p.returncode, (p.stdout + p.stderr).decode("utf-8", "replace")
 
-    def settled(self, n=1, timeout=10):
-        """the ends of at least n exchanges, once they are there"""
+    def settled(self, timeout=10):
+        """the ends of all exchanges, once they are there"""
         end = time.monotonic() + timeout
-        while len(self.overs) < n and time.monotonic() < end:
+        while len(self.overs) + len(self.errors) < self.taken and \
+                time.monotonic() < end:
             time.sleep(0.02)
         return self.overs
 

@@ -229,6 +229,13 @@ def tree(pid):
     return seen
 
 
+def sanitized():
+    """Is it a build with sanitizers?  It keeps what was freed, and takes no
+    mlock(2)."""
+    with open(os.path.join(BUILD, "config.h"), encoding="utf-8") as f:
+        return "#define SBX_SANITIZERS 1" in f.read()
+
+
 class Tap:
     """ok(), skip() and the plan at the end"""
 

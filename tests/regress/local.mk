@@ -224,7 +224,8 @@ EXTRA_DIST += tests/regress/test_verify.py tests/regress/test_lint.py
 
 # a courier alone, with a real TLS host and git itself; and one with less patience
 check_PROGRAMS += courier_hasty
-courier_hasty_SOURCES = $(sbx_broker_courier_SOURCES)
+courier_hasty_SOURCES = $(sbx_broker_courier_SOURCES) \
+	$(libsbxcourierio_a_SOURCES)
 courier_hasty_CPPFLAGS = $(sbx_broker_courier_CPPFLAGS) -DHTTPS_IDLE_S=2u
 courier_hasty_LDADD = $(sbx_broker_courier_LDADD)
 TESTS += tests/regress/test_courier.py

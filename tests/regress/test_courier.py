@@ -43,6 +43,7 @@ ADVERTISED = {"Content-Type": "application/x-git-upload-pack-advertisement"}
 RESULT = {"Content-Type": "application/x-git-upload-pack-result"}
 OLD, NEW = "1" * 40, "2" * 40
 home = tempfile.mkdtemp(prefix="courier-")
+PEAK = 48000 if mcp.sanitized() else 24000      # KiB, of a courier
 
 
 class Once:
@@ -88,7 +89,10 @@ def test_start():
     c = courier.Courier(ca.pem)
     ok(c.ready["features"] & 1 == 1 or c.ready["features"] == 0,
        "it is ready, from inside its cage", c.ready)
-    ok(c.memory_kib("VmLck") >= 160, "what is secret is in locked memory")
+    if mcp.sanitized():
+        tap.absent("a sanitizer takes no mlock(2)", "locked memory")
+    else:
+        ok(c.memory_kib("VmLck") >= 160, "what is secret is in locked memory")
     print("# idle: VmRSS %d KiB, of it RssAnon %d KiB" % (
         c.memory_kib("VmRSS"), c.memory_kib("RssAnon")))
     ok(c.close() == 3, "it ends with the broker")
@@ -512,6 +516,7 @@ def test_early_413():
         f.read(100000)
         s.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 5\r\n"
                   b"Connection: close\r\n\r\nlarge")
+        time.sleep(0.5)     # its reset would overtake that
     up = raw_host(fn)
     with courier.Courier(ca.pem) as c:
         c.git(up.port, token=TOKEN)
@@ -560,7 +565,7 @@ def test_slow_reader():
            "then all of it comes", (len(a.body), a.whole))
         ok(all(a.body[n << 20:(n << 20) + 16] == b"%015d\n" % (n << 20)
                for n in range(64)), "in order")
-        ok(peak < 24000, "with %d KiB of memory" % peak)
+        ok(peak < PEAK, "with %d KiB of memory" % peak)
     sent[0] = 0
     with courier.Courier(ca.pem) as c:
         c.git(up.port, token=TOKEN)
@@ -603,7 +608,7 @@ def test_large_push():
         ok(a.body == b"done" and took[0] == len(command) + (size << 20) and
            over["out_bytes"] == took[0], "a push of %d MiB in %.1f s" % (
                size, time.monotonic() - began), (a, took, over))
-        ok(peak < 24000, "with %d KiB of memory" % peak)
+        ok(peak < PEAK, "with %d KiB of memory" % peak)
 
 
 def test_idle():
@@ -774,7 +779,7 @@ def test_git_push():
                             "HEAD:refs/heads/topic")
     ok(status == 0 and r.tip("refs/heads/topic") == new,
        "the granted push of 40 MiB", (said, gate.settled()[-2:]))
-    ok(gate.peak < 24000, "with %d KiB of memory" % gate.peak)
+    ok(gate.peak < PEAK, "with %d KiB of memory" % gate.peak)
     gate.close()
 
 
