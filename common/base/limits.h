@@ -142,6 +142,10 @@
 #define SBX_SNAP_MAX_BYTES (16ull << 30) /* copied for one snapshot */
 #define SBX_SNAP_MAX_FILES 2000000u
 #define SBX_SNAP_COPY_S 38	/* a call must be answered within 45 s */
+/* What package_install put into one sandbox by name, for fresh verifications;
+ * beyond that it is counted. */
+#define SBX_MAX_INSTALLS 32
+#define SBX_INSTALLS_BYTES 8192
 #define SBX_SETUP_S 900		/* all commands of one dependency layer */
 #define SBX_RESTARTS_PER_MIN 5	/* deaths in a minute: stays down */
 #define SBX_SHUTDOWN_MS 1000

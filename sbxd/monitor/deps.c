@@ -1,6 +1,7 @@
 #include "sbxd/monitor/monitor.h"
 
 #include "common/base/image.h"
+#include "common/base/install.h"
 #include "common/base/sha256.h"
 
 #include <signal.h>
@@ -13,6 +14,9 @@
  * that nothing else is in the layer; its name is a digest over image, commands
  * and what came of them.  A layer is kept for its principal: nobody learns by
  * its age what somebody else installs, or shares files with him.
+ *
+ * Fresh verifications have another one made on that, or on the image, of what
+ * package_install put into their work sandbox (packages.c).
  */
 
 _Static_assert(SBX_SETUP_S == 15 * 60, "the minutes of a sentence below");
@@ -59,7 +63,8 @@ deps_find(struct monitor *m, const struct deps *q, const char *image)
 
 	TAILQ_FOREACH(d, &m->deps, link)
 		if (d->who == q->who && d->asker == 0 && d != q &&
-		    d->network == q->network &&
+		    d->network == q->network && d->packages == q->packages &&
+		    strcmp(d->base, q->base) == 0 &&
 		    strcmp(d->image, image) == 0 && d->len == q->len &&
 		    memcmp(d->commands, q->commands, d->len) == 0)
 			return (d);
@@ -104,6 +109,7 @@ fail(struct monitor *m, struct deps *d, int32_t error, const char *reason)
 {
 	struct sandbox *sb = sandbox_find(m, d->container);
 	struct worker *w;
+	struct gate *g;
 
 	d->failed = true;
 	if (sb != NULL && sb->sent)
@@ -116,14 +122,17 @@ fail(struct monitor *m, struct deps *d, int32_t error, const char *reason)
 			ask_refuse(w, "setup_failed", "", "the dependency "
 			    "layer could not be made: %s", reason);
 	}
+	while ((g = gate_of_layer(m, d->container)) != NULL)
+		gate_layer_failed(g, d, error, reason);
 	deps_free(m, d);
 }
 
 /* --- making one ------------------------------------------------------------ */
 
-/* Room for one more: the oldest that is whole goes. */
+/* Room for one more: the oldest that is whole goes, but `keep`. */
 static bool
-make_room(struct monitor *m, const struct principal *who)
+make_room(struct monitor *m, const struct principal *who,
+    const struct deps *keep)
 {
 	struct deps *d, *old = NULL, *own_old = NULL;
 	unsigned all = 0, own = 0;
@@ -131,9 +140,9 @@ make_room(struct monitor *m, const struct principal *who)
 	TAILQ_FOREACH(d, &m->deps, link) {	/* newest first */
 		all++;
 		own += d->who == who;
-		if (d->ready)
+		if (d->ready && d != keep)
 			old = d;
-		if (d->ready && d->who == who)
+		if (d->ready && d != keep && d->who == who)
 			own_old = d;
 	}
 	if (own >= SBX_MAX_SETUPS_PRINCIPAL)
@@ -189,7 +198,7 @@ begin(struct monitor *m, struct worker *w, struct deps *d)
 	char text[256];
 
 	sbx_buf_init(&b, 1024);
-	if (m->nsandboxes >= SBX_MAX_SANDBOXES || !make_room(m, w->who)) {
+	if (m->nsandboxes >= SBX_MAX_SANDBOXES || !make_room(m, w->who, NULL)) {
 		deps_free(m, d);
 		ask_refuse(w, "busy", "Retry when one has ended.", "there are "
 		    "as many sandboxes or setups under way as there may be");
@@ -298,7 +307,7 @@ send_exec(struct monitor *m, const struct deps *d, const struct sandbox *sb)
 	const char *s = NULL;
 	int r;
 
-	sbx_buf_init(&b, SBX_MAX_COMMANDS + sizeof(script) + 32);
+	sbx_buf_init(&b, SBX_MAX_COMMANDS + sizeof(script) + 8192);
 	r = sbx_memfd_sealed("stdin", "", 0, &in);
 	if (r == 0)
 		r = egress_env(sb, NULL, &msg.env, &env);
@@ -307,9 +316,12 @@ send_exec(struct monitor *m, const struct deps *d, const struct sandbox *sb)
 	if (r == 0)
 		r = sbx_strs_add(&msg.argv, &b, "-c");
 	if (r == 0)
-		r = sbx_strs_add(&msg.argv, &b, script);
+		r = sbx_strs_add(&msg.argv, &b, d->packages ?
+		    sbx_install_again : script);
 	if (r == 0)
 		r = sbx_strs_add(&msg.argv, &b, "bash");
+	if (r == 0 && d->packages)
+		r = sbx_strs_add(&msg.argv, &b, sbx_install_script);
 	while (r == 0 && (s = sbx_strs_next(&commands, s)) != NULL)
 		r = sbx_strs_add(&msg.argv, &b, s);
 	msg.argv.data = b.data;
@@ -327,8 +339,8 @@ deps_sandbox_ready(struct monitor *m, struct sandbox *sb)
 	struct run *r;
 
 	sbx_buf_init(&b, 1024);
-	if (d == NULL || (r = run_new(m, sb->who, sb->id,
-	    "sandbox_initialize")) == NULL) {
+	if (d == NULL || (r = run_new(m, sb->who, sb->id, d->packages ?
+	    "verify_in_container" : "sandbox_initialize")) == NULL) {
 		sandbox_stop(m, sb, "nobody waits for it");
 		return;
 	}
@@ -400,6 +412,8 @@ name_layer(struct deps *d, const char *listing)
 	sbx_sha256_init(&sha);
 	sbx_sha256_add(&sha, LISTING_NAME, sizeof(LISTING_NAME));
 	sbx_sha256_add(&sha, image, strlen(image) + 1);
+	if (d->packages)
+		sbx_sha256_add(&sha, d->base_layer, sizeof(d->base_layer));
 	sbx_sha256_add(&sha, d->commands, d->len);
 	sbx_sha256_add(&sha, listing, strlen(listing) + 1);
 	sbx_sha256_end(&sha, hex);
@@ -413,6 +427,7 @@ deps_taken(struct monitor *m, struct sbx_in *in)
 	const struct sbx_snap_taken *q = &in->m.snap_taken;
 	struct worker *w;
 	struct deps *d;
+	struct gate *g;
 
 	TAILQ_FOREACH(d, &m->deps, link)
 		if (d->take_id != 0 && d->take_id == in->hdr.id)
@@ -431,6 +446,8 @@ deps_taken(struct monitor *m, struct sbx_in *in)
 	d->ms = (sbx_mono_ns() - d->began_ns) / MS_NS;
 	while ((w = waiting(m, d)) != NULL)
 		answer(w, d, false, 0);
+	while ((g = gate_of_layer(m, d->container)) != NULL)
+		gate_layer_made(g, d, false);
 	d->container[0] = '\0';
 	return (true);
 }
@@ -451,4 +468,102 @@ deps_call_ended(struct monitor *m, const struct call *c, bool undo)
 		else if (undo && !d->ready && waiting(m, d) == NULL)
 			fail(m, d, 0, "its call did not complete");
 	}
+}
+
+/* --- for verifications ------------------------------------------------------ */
+
+/* What it stands on, in use by that; NULL: an image. */
+static struct deps *
+base_of(struct monitor *m, const struct deps *q)
+{
+	struct deps *d;
+
+	TAILQ_FOREACH(d, &m->deps, link)
+		if (d != q && d->ready && strcmp(d->snapshot, q->base) == 0) {
+			TAILQ_REMOVE(&m->deps, d, link);
+			TAILQ_INSERT_HEAD(&m->deps, d, link);
+			return (d);
+		}
+	return (NULL);
+}
+
+static const char *
+barred(struct monitor *m, const struct deps *d, const struct deps *base)
+{
+	if (m->locked)
+		return (LOCKED_WHY);
+	if (m->nsandboxes >= SBX_MAX_SANDBOXES || !make_room(m, d->who, base))
+		return ("there are as many sandboxes or setups under way as "
+		    "there may be");
+	if (component_peer(m, SBX_PROC_PROXY) == NULL)
+		return ("the egress proxy is not there");
+	return (NULL);
+}
+
+/* In a fresh sandbox.  Who wants it is on record, durably, with what it is made
+ * of. */
+static const char *
+begin_packages(struct monitor *m, struct deps *d, struct gate *g)
+{
+	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
+	const char *why = barred(m, d, base_of(m, d));
+	struct sandbox *sb;
+
+	if (why != NULL) {
+		deps_free(m, d);
+		return (why);
+	}
+	sbx_buf_init(&b, 1024);
+	sb = sandbox_hidden(m, d->who, d->image);
+	sb->network = true;
+	sb->limits = g->limits;
+	memcpy(d->container, sb->id, sizeof(d->container));
+	memcpy(g->prep, sb->id, sizeof(g->prep));
+	journal_add(m, &(struct record){ .op = "sandbox_create",
+	    .phase = "start", .who = sb->who, .container = sb->id }, "tool",
+	    "verify_in_container", "image", sb->image, "layer",
+	    d->base_layer, "packages", shown(d, &b), NULL);
+	if (!sandbox_send_create(m, sb, d->base))
+		sandbox_free(m, sb);	/* fails what waits for it */
+	return (NULL);
+}
+
+const char *
+deps_for_gate(struct monitor *m, struct gate *g)
+{
+	struct deps *d = sbx_xcalloc(1, sizeof(*d)), *old;
+
+	d->who = g->who;
+	d->network = d->packages = true;
+	(void)sbx_strlcpy(d->image, g->from, sizeof(d->image));
+	memcpy(d->base, g->layer_snap, sizeof(d->base));
+	memcpy(d->base_layer, g->layer, sizeof(d->base_layer));
+	d->count = g->installs.count;
+	d->len = g->installs.len;
+	d->commands = sbx_xcalloc(1, d->len);
+	memcpy(d->commands, g->installs.lines, d->len);
+	d->began_ns = sbx_mono_ns();
+	TAILQ_INSERT_HEAD(&m->deps, d, link);
+	if ((old = deps_find(m, d, d->image)) == NULL)
+		return (begin_packages(m, d, g));
+	deps_free(m, d);
+	if (old->ready)
+		gate_layer_made(g, old, true);
+	else	/* with whoever waits for it */
+		memcpy(g->prep, old->container, sizeof(g->prep));
+	return (NULL);
+}
+
+/* One that becomes a layer already, does. */
+void
+deps_left(struct monitor *m, const char *container)
+{
+	struct deps *d;
+
+	TAILQ_FOREACH(d, &m->deps, link)
+		if (!d->ready && strcmp(d->container, container) == 0)
+			break;
+	if (d != NULL && !d->failed && d->take_id == 0 &&
+	    gate_of_layer(m, container) == NULL)
+		fail(m, d, 0, "nobody waits for it");
 }

@@ -308,6 +308,28 @@ on_gate_wait(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: a run of its own call. */
+static int
+on_package_note(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	packages_note(w->m, w, &in->m.package_note);
+	return (0);
+}
+
+/* Safe: own ones only. */
+static int
+on_gate_deps(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	gate_deps(w->m, w, &in->m.gate_deps);
+	return (0);
+}
+
 /* Safe: own sandbox, to where the configuration permits; the commit is not the
  * worker's to make. */
 static int
@@ -519,6 +541,8 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_FILE_ASK] = { BUSY, 0, on_file_ask },
 	[SBX_MSG_GATE_START] = { BUSY, 0, on_gate_start },
 	[SBX_MSG_GATE_WAIT] = { BUSY, 0, on_gate_wait },
+	[SBX_MSG_GATE_DEPS] = { BUSY, 0, on_gate_deps },
+	[SBX_MSG_PACKAGE_NOTE] = { BUSY, 0, on_package_note },
 	[SBX_MSG_PUBLISH_START] = { BUSY, 0, on_publish_start },
 	[SBX_MSG_OVERRIDE_ASK] = { BUSY, 0, on_override_ask },
 	[SBX_MSG_PUBLISH_WAIT] = { BUSY, 0, on_publish_wait },

@@ -11,13 +11,13 @@
 /*
  * Fresh verifications.  The files of a work sandbox go through sbxd-judge,
  * which says what tree they are, to a sandbox that nobody can name and in which
- * nothing ran before, of the same image and dependency layer.  The tests that
+ * nothing ran before, of the same image and dependency layer; where packages were
+ * installed, one with these is made first.  The tests that
  * the tree asks for run there; what they reported goes to the judge.  The pass
  * of a tree is stored here, and opens a gate later: so no worker has a hand in
  * any of it after the names of the files.
  */
 
-#define MAKE_NS (60 * S_NS)		/* for its sandbox */
 #define FILES_NS (150 * S_NS)		/* for all of them to cross */
 #define READ_NS (30 * S_NS)		/* for a report and its verdict */
 #define RUN_MAX_MS (3600u * 1000)	/* for one row of tests */
@@ -45,8 +45,8 @@ gate_answered(struct monitor *m, enum gate_ask what, uint32_t id)
 	return (NULL);
 }
 
-static void
-state_send(struct worker *w, const struct gate *g)
+void
+gate_state_send(struct worker *w, const struct gate *g)
 {
 	const struct sbx_gate_state s = { .gate = g->id,
 		.container = g->work, .phase = g->phase, .reason = g->reason,
@@ -66,7 +66,12 @@ static void
 gate_close(struct gate *g)
 {
 	struct sandbox *sb = sandbox_find(g->m, g->fresh);
+	char prep[sizeof(g->prep)];
 
+	memcpy(prep, g->prep, sizeof(prep));
+	g->prep[0] = '\0';
+	if (prep[0] != '\0')
+		deps_left(g->m, prep);
 	sbx_close(&g->list_fd);
 	free(g->dir);
 	g->dir = NULL;
@@ -77,11 +82,12 @@ gate_close(struct gate *g)
 		sandbox_stop(g->m, sb, "its verification ended");
 }
 
-static void
+void
 gate_free(struct gate *g)
 {
 	gate_close(g);
 	sbx_buf_clear(&g->results);
+	installs_clear(&g->installs);
 	memset(g, 0, sizeof(*g));
 	g->list_fd = -1;
 }
@@ -113,12 +119,12 @@ gate_end(struct gate *g)
 		w = &m->workers[i];
 		if (w->ask.type == SBX_MSG_GATE_WAIT &&
 		    strcmp(w->ask.run, g->id) == 0)
-			state_send(w, g);
+			gate_state_send(w, g);
 	}
 	publish_gate_ended(m, g);
 }
 
-static void
+void
 gate_fail(struct gate *g, const char *reason)
 {
 	if (g->phase == SBX_GATE_ENDED)
@@ -473,9 +479,9 @@ recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
 		return;
 	}
 	sb->maker = NULL;	/* it goes on when its call does not wait */
-	g->by_ns = sbx_mono_ns() + MAKE_NS;
+	g->by_ns = sbx_mono_ns() + GATE_MAKE_NS;
 	tick_arm(m);
-	state_send(w, g);
+	gate_state_send(w, g);
 }
 
 static struct gate *
@@ -514,6 +520,7 @@ take_layer(struct gate *g, struct worker *w, const struct sandbox *sb)
 		return (false);
 	}
 	memcpy(g->layer, d->layer, sizeof(g->layer));
+	memcpy(g->setup, d->layer, sizeof(g->setup));
 	memcpy(g->layer_snap, d->snapshot, sizeof(g->layer_snap));
 	return (true);
 }
@@ -551,10 +558,17 @@ gate_start(struct monitor *m, struct worker *w, const struct sbx_gate_start *q,
 	sbx_random_hex(g->id, SBX_RUN_HEX / 2);
 	memcpy(g->work, work->id, sizeof(g->work));
 	memcpy(g->image, work->image, sizeof(g->image));
-	sb = sandbox_new(m, w, work->digest[0] != '\0' ? work->digest :
-	    work->image, "", "");
+	(void)sbx_strlcpy(g->from, work->digest[0] != '\0' ? work->digest :
+	    work->image, sizeof(g->from));
+	g->limits = work->limits;
+	installs_copy(&g->installs, &work->installs);
+	if (g->installs.count > 0) {
+		gate_layer_start(g, w);
+		return;
+	}
+	sb = sandbox_new(m, w, g->from, "", "");
 	sb->hidden = true;
-	sb->limits = work->limits;
+	sb->limits = g->limits;
 	memcpy(g->fresh, sb->id, sizeof(g->fresh));
 	memcpy(w->ask.container, sb->id, sizeof(sb->id));
 	journal_cross(m, w, recorded, &(struct record){
@@ -592,7 +606,7 @@ gate_wait(struct monitor *m, struct worker *w, const struct sbx_gate_wait *q)
 		return;
 	}
 	if (g->phase == SBX_GATE_ENDED || q->wait_ms == 0) {
-		state_send(w, g);
+		gate_state_send(w, g);
 		return;
 	}
 	memcpy(w->ask.run, g->id, sizeof(g->id));
@@ -605,7 +619,7 @@ gate_wait_over(struct monitor *m, struct worker *w)
 {
 	for (size_t i = 0; i < MAX_GATES; i++)
 		if (m->gates[i].used && strcmp(m->gates[i].id, w->ask.run) == 0)
-			state_send(w, &m->gates[i]);
+			gate_state_send(w, &m->gates[i]);
 }
 
 /* undo: whoever began it does not want it any more. */
@@ -635,6 +649,8 @@ gate_drop_principal(struct monitor *m, const struct principal *p)
 static const char *
 late(const struct gate *g)
 {
+	if (g->prep[0] != '\0')
+		return ("its dependency layer was not made in time");
 	if (g->phase == SBX_GATE_MAKING)
 		return ("its sandbox was not made in time");
 	if (g->phase == SBX_GATE_FILES)

@@ -10,13 +10,13 @@ sbxd_SOURCES = \
 	sbxd/monitor/from_journald.c sbxd/monitor/from_proxy.c \
 	sbxd/monitor/from_recorder.c sbxd/monitor/from_starter.c \
 	sbxd/monitor/from_worker.c sbxd/monitor/from_zygote.c \
-	sbxd/monitor/egress.c sbxd/monitor/file.c sbxd/monitor/from_judge.c sbxd/monitor/gate.c \
+	sbxd/monitor/egress.c sbxd/monitor/file.c sbxd/monitor/from_judge.c sbxd/monitor/gate.c sbxd/monitor/gate_layer.c \
 	sbxd/monitor/hidden.c sbxd/monitor/publish.c sbxd/monitor/publish_ask.c \
 	sbxd/monitor/publish_gate.c sbxd/monitor/override.c \
 	sbxd/monitor/publish_view.c \
 	sbxd/monitor/grant.c sbxd/monitor/guard.c sbxd/monitor/introduce.c sbxd/monitor/journal.c \
 	sbxd/monitor/limits.c sbxd/monitor/log.c \
-	sbxd/monitor/main.c sbxd/monitor/monitor.h sbxd/monitor/options.c \
+	sbxd/monitor/main.c sbxd/monitor/monitor.h sbxd/monitor/options.c sbxd/monitor/packages.c \
 	sbxd/monitor/policy.c sbxd/monitor/principal.c sbxd/monitor/reap.c sbxd/monitor/run.c \
 	sbxd/monitor/sandbox.c sbxd/monitor/setup.c sbxd/monitor/setup_http.c sbxd/monitor/setup_cgroup.c \
 	sbxd/monitor/setup_userns.c sbxd/monitor/shutdown.c \

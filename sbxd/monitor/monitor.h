@@ -219,6 +219,13 @@ struct limits {
 	uint32_t cpu_milli;		/* thousandths of a processor */
 	uint32_t enforced;		/* enum sbx_limit bits */
 };
+/* What package_install put into a sandbox, for fresh verifications. */
+struct installs {
+	char *lines;			/* owned: of install.h, each with its
+					 * NUL */
+	uint32_t count, len;
+	uint32_t left_out;		/* installs that are none of these */
+};
 struct snapshot {
 	TAILQ_ENTRY(snapshot) link;	/* newest first */
 	char id[SBX_CONTAINER_HEX + 1];
@@ -236,6 +243,7 @@ struct snapshot {
 	struct limits limits;		/* of that sandbox */
 	char digest[96];		/* of its image */
 	char layer[SBX_CONTAINER_HEX + 1];	/* as of a sandbox */
+	struct installs installs;
 	struct baseline baselines[MAX_BASELINES];
 };
 TAILQ_HEAD(snapshot_list, snapshot);
@@ -248,6 +256,9 @@ struct deps {
 	uint32_t asker;			/* the worker, until image is known */
 	char image[256], digest[96];	/* as asked for, and what it was */
 	char why[256];			/* that image */
+	bool packages;			/* for gates: the commands are lines of
+					 * install.h, and run on a layer: */
+	char base[SBX_CONTAINER_HEX + 1], base_layer[96];	/* "": none */
 	char *commands;			/* owned: each with its NUL */
 	uint32_t len, count;
 	bool network;			/* with a way out, as asked for */
@@ -285,6 +296,15 @@ struct gate {
 	char fresh[SBX_CONTAINER_HEX + 1];	/* "": none (any more) */
 	char image[256], digest[96], layer[96];
 	char layer_snap[SBX_CONTAINER_HEX + 1];
+	/* its dependency layer, where that is more than setup's */
+	char setup[96];			/* layer of that, "": none */
+	struct installs installs;
+	char prep[SBX_CONTAINER_HEX + 1];	/* where one is made; "": none */
+	char prep_run[SBX_RUN_HEX + 1];
+	int32_t prep_error;
+	bool prepared, cached;
+	char from[256];			/* image of the fresh one */
+	struct limits limits;		/* and what it may use */
 	char *dir;			/* owned; of the files, in the work one */
 	int list_fd;			/* owned: their names */
 	uint64_t timeout_ms;		/* of each run */
@@ -411,6 +431,7 @@ struct sandbox {
 	struct limits limits;
 	uint64_t created_wall_ns, created_ns, used_ns, stop_by_ns;
 	struct baseline baselines[MAX_BASELINES];
+	struct installs installs;
 	struct reap reap;
 };
 TAILQ_HEAD(sandbox_list, sandbox);
@@ -442,6 +463,8 @@ struct run {
 	uint64_t looked_ns, told_bytes, told_end_ns;	/* monotonic */
 	struct event *timer;		/* owned: its timeout */
 	char *clone_path;		/* owned: REPO_RUN.path; NULL: none */
+	char *install;			/* owned: a line of install.h, "": one
+					 * that is left out; NULL: it is none */
 	struct sbx_buf records;		/* RUN_RECORDS.text, owned */
 	uint32_t nrecords, records_dropped;
 };
@@ -848,6 +871,9 @@ void sandbox_tick(struct monitor *m, uint64_t now_ns);
  * sandbox_send_create(), once that is recorded. */
 struct sandbox *sandbox_new(struct monitor *m, struct worker *w,
     const char *image, const char *name, const char *label);
+/* The same of nobody's call, and hidden. */
+struct sandbox *sandbox_hidden(struct monitor *m, struct principal *who,
+    const char *image);
 /* snapshot "": none.  false: the engine is not there. */
 bool sandbox_send_create(struct monitor *m, struct sandbox *sb,
     const char *snapshot);
@@ -1075,6 +1101,18 @@ void deps_run_ended(struct monitor *m, struct sandbox *sb);
 bool deps_taken(struct monitor *m, struct sbx_in *in);	/* true: its */
 void deps_call_ended(struct monitor *m, const struct call *c, bool undo);
 void deps_drop_principal(struct monitor *m, const struct principal *p);
+/* The layer of g->installs on g's: g has it (gate_layer_made), or waits for it.
+ * NULL, or why there can be none. */
+const char *deps_for_gate(struct monitor *m, struct gate *g);
+/* A gate does not wait any more for what is made in that sandbox. */
+void deps_left(struct monitor *m, const char *container);
+
+/* --- packages.c: what was installed by name --------------------------------- */
+void packages_note(struct monitor *m, struct worker *w,
+    const struct sbx_package_note *q);
+void packages_run_ended(struct monitor *m, const struct run *r);
+void installs_copy(struct installs *to, const struct installs *from);
+void installs_clear(struct installs *i);
 
 /* --- guard.c: work newer than what was copied in --------------------------- */
 void guard_ask_stop(struct monitor *m, struct worker *w,
@@ -1228,9 +1266,32 @@ int gate_verdict(struct gate *g, const struct sbx_judge_verdict *v);
 struct gate *gate_find(struct monitor *m, const struct principal *who,
     const char *id);
 void gate_call_ended(struct monitor *m, const struct call *c, bool undo);
+/* Own ones only; NULL: there is none of that id. */
+struct gate *gate_find(struct monitor *m, const struct principal *who,
+    const char *id);
+/* It ends without a verdict, unless it has ended; the record of nothing. */
+void gate_fail(struct gate *g, const char *reason);
+void gate_free(struct gate *g);
+/* The answer to what w asked. */
+void gate_state_send(struct worker *w, const struct gate *g);
+
 void gate_drop_principal(struct monitor *m, const struct principal *p);
 void gate_tick(struct monitor *m, uint64_t now_ns);
 void gate_shutdown(struct monitor *m);	/* record what does not end by itself */
+
+/* --- gate_layer.c: its dependency layer ---------------------------------------- */
+#define GATE_MAKE_NS (60 * S_NS)	/* for its sandbox */
+/* Packages were installed in the work sandbox; answers w's ask. */
+void gate_layer_start(struct gate *g, struct worker *w);
+void gate_deps(struct monitor *m, struct worker *w,
+    const struct sbx_gate_deps *q);
+/* d is ready: g has its layer, and goes on. */
+void gate_layer_made(struct gate *g, const struct deps *d, bool cached);
+/* The next that waits for what is made there; NULL: nobody does. */
+struct gate *gate_of_layer(struct monitor *m, const char *container);
+/* It could not be made.  error: of the commands, 0: something else. */
+void gate_layer_failed(struct gate *g, const struct deps *d, int32_t error,
+    const char *reason);
 
 /* --- hidden.c: what verifications and publications do alike ------------------- */
 /* Started; judge->peer may be sent to.  0, or an sbx_error. */

@@ -55,6 +55,7 @@ run_free(struct monitor *m, struct run *r)
 		event_free(r->timer);
 	sbx_buf_clear(&r->records);
 	free(r->clone_path);
+	free(r->install);
 	if (r->call != NULL)
 		r->call->runs--;
 	TAILQ_REMOVE(&m->runs, r, link);
@@ -487,6 +488,7 @@ run_end(struct monitor *m, struct run *r, const struct sbx_run_stats *st)
 
 	r->state = SBX_RUN_ENDED;
 	r->finishing = false;
+	packages_run_ended(m, r);	/* whoever waits may ask for it */
 	(void)snprintf(status, sizeof(status), "%d", r->status);
 	(void)snprintf(out, sizeof(out), "%" PRIu64, r->out_bytes);
 	(void)snprintf(errs, sizeof(errs), "%" PRIu64, r->err_bytes);

@@ -47,6 +47,7 @@ sandbox_free(struct monitor *m, struct sandbox *sb)
 	hidden_gone(m, sb, "");
 	for (i = 0; i < MAX_BASELINES; i++)
 		free(sb->baselines[i].dest);
+	installs_clear(&sb->installs);
 	TAILQ_REMOVE(&m->sandboxes, sb, link);
 	m->nsandboxes--;
 	made_free(sb->made);
@@ -200,9 +201,9 @@ create_barred(struct monitor *m, const struct worker *w,
 }
 
 /* Id and name are ours to give. */
-struct sandbox *
-sandbox_new(struct monitor *m, struct worker *w, const char *image,
-    const char *name, const char *label)
+static struct sandbox *
+sandbox_add(struct monitor *m, struct principal *who, const char *image,
+    const char *name)
 {
 	struct sandbox *sb = sbx_xcalloc(1, sizeof(*sb));
 
@@ -213,15 +214,33 @@ sandbox_new(struct monitor *m, struct worker *w, const char *image,
 		(void)sbx_strlcpy(sb->name, name, sizeof(sb->name));
 	else
 		(void)snprintf(sb->name, sizeof(sb->name), "sbx-%s", sb->id);
-	(void)sbx_strlcpy(sb->label, label, sizeof(sb->label));
 	(void)sbx_strlcpy(sb->image, image, sizeof(sb->image));
-	sb->who = w->who;
-	sb->maker = w->call;
+	sb->who = who;
 	sb->state = SBX_SANDBOX_CREATING;
 	sb->created_ns = sb->used_ns = sbx_mono_ns();
 	sb->created_wall_ns = sbx_wall_ns();
 	TAILQ_INSERT_HEAD(&m->sandboxes, sb, link);
 	m->nsandboxes++;
+	return (sb);
+}
+
+struct sandbox *
+sandbox_new(struct monitor *m, struct worker *w, const char *image,
+    const char *name, const char *label)
+{
+	struct sandbox *sb = sandbox_add(m, w->who, image, name);
+
+	(void)sbx_strlcpy(sb->label, label, sizeof(sb->label));
+	sb->maker = w->call;
+	return (sb);
+}
+
+struct sandbox *
+sandbox_hidden(struct monitor *m, struct principal *who, const char *image)
+{
+	struct sandbox *sb = sandbox_add(m, who, image, "");
+
+	sb->hidden = true;
 	return (sb);
 }
 

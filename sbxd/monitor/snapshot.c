@@ -66,6 +66,7 @@ forget(struct monitor *m, struct snapshot *s)
 			sb->kept_by[0] = '\0';
 		}
 	baselines_clear(s->baselines);
+	installs_clear(&s->installs);
 	TAILQ_REMOVE(&m->snapshots, s, link);
 	free(s);
 }
@@ -133,6 +134,7 @@ void
 snapshot_give(const struct snapshot *s, struct sandbox *sb)
 {
 	baselines_copy(sb->baselines, s->baselines);
+	installs_copy(&sb->installs, &s->installs);
 	(void)sbx_strlcpy(sb->image, s->image, sizeof(sb->image));
 	memcpy(sb->digest, s->digest, sizeof(sb->digest));
 	memcpy(sb->layer, s->layer, sizeof(sb->layer));
@@ -237,6 +239,7 @@ snapshot_begin(struct monitor *m, struct sandbox *sb, bool hidden, bool end,
 	memcpy(s->layer, sb->layer, sizeof(s->layer));
 	(void)snprintf(s->name, sizeof(s->name), "snap-%s", s->id);
 	baselines_copy(s->baselines, sb->baselines);
+	installs_copy(&s->installs, &sb->installs);
 	*ret_id = ++m->next_id;
 	if (sbx_send_snap_take(engine, *ret_id, &(struct sbx_snap_take){
 	    .container = sb->id, .snapshot = s->id, .may_move = idle,

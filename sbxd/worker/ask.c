@@ -25,7 +25,8 @@ static const uint16_t from_monitor[] = { SBX_MSG_WORK_CALL,
 	SBX_MSG_SB_RESTORED, SBX_MSG_SNAP_ITEM, SBX_MSG_SNAP_REMOVED,
 	SBX_MSG_DEPS_READY, SBX_MSG_SB_REAPED, SBX_MSG_RUN_RECORDS,
 	SBX_MSG_FILE_DONE, SBX_MSG_UNDO_KEPT, SBX_MSG_UNDO_VERSION,
-	SBX_MSG_UNDO_NONE, SBX_MSG_GATE_STATE,
+	SBX_MSG_UNDO_NONE, SBX_MSG_GATE_STATE, SBX_MSG_GATE_DEPS_STATE,
+	SBX_MSG_PACKAGE_NOTED,
 	SBX_MSG_OVERRIDE_STATE, SBX_MSG_PUBLISH_STATE, SBX_MSG_REPO_OPENED,
 	SBX_MSG_REPO_CLOSED, SBX_MSG_REPO_RUNS, SBX_MSG_API_DONE, 0 };
 const struct sbx_accepts worker_from_monitor = { SBX_PROC_WORKER,
@@ -780,6 +781,40 @@ gate_wait(struct ask *a, const char *gate, uint32_t wait_ms,
 	    ASK_MS, SBX_MSG_GATE_STATE);
 
 	return (error == 0 ? take_gate(a, ret_gate) : error);
+}
+
+int
+gate_deps(struct ask *a, const char *gate, struct ask_gate_deps *ret_deps)
+{
+	const struct sbx_gate_deps m = { .gate = gate };
+	const struct sbx_gate_deps_state *s;
+	int error = call(a, SBX_MSG_GATE_DEPS, &m, NULL, ASK_MS,
+	    SBX_MSG_GATE_DEPS_STATE);
+
+	if (error != 0)
+		return (error);
+	s = &a->chan.in->m.gate_deps_state;
+	if (COPY(ret_deps->layer, s->layer) != 0 ||
+	    COPY(ret_deps->setup, s->setup) != 0 ||
+	    COPY(ret_deps->run, s->run) != 0)
+		return (broken(a, SBX_E_DECODE));
+	ret_deps->prepared = s->prepared != 0;
+	ret_deps->cached = s->cached != 0;
+	ret_deps->error = s->error;
+	ret_deps->left_out = s->left_out;
+	ret_deps->packages = s->packages;
+	return (0);
+}
+
+int
+package_note(struct ask *a, const struct sbx_package_note *m, bool *ret_kept)
+{
+	int error = call(a, SBX_MSG_PACKAGE_NOTE, m, NULL, ASK_MS,
+	    SBX_MSG_PACKAGE_NOTED);
+
+	if (error == 0)
+		*ret_kept = a->chan.in->m.package_noted.kept != 0;
+	return (error);
 }
 
 static int

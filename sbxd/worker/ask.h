@@ -139,6 +139,15 @@ struct ask_gate {
 	struct sbx_strs results;
 };
 
+/* GATE_DEPS_STATE. */
+struct ask_gate_deps {
+	char layer[96], setup[96], run[17];
+	bool prepared, cached;
+	int32_t error;		/* wait(2) status of the commands */
+	uint32_t left_out;
+	struct sbx_strs packages;	/* borrowed until the next question */
+};
+
 /* A publication as the monitor has it: PUBLISH_STATE. */
 struct ask_publish {
 	char id[17], step[32], reason[256], next[256];
@@ -250,6 +259,9 @@ int gate_start(struct ask *a, const struct sbx_gate_start *m, int list_fd,
     struct ask_gate *ret_gate);
 int gate_wait(struct ask *a, const char *gate, uint32_t wait_ms,
     struct ask_gate *ret_gate);
+int gate_deps(struct ask *a, const char *gate, struct ask_gate_deps *ret_deps);
+int package_note(struct ask *a, const struct sbx_package_note *m,
+    bool *ret_kept);
 /* fds: names, message; borrowed. */
 int publish_start(struct ask *a, const struct sbx_publish_start *m,
     const int fds[2], struct ask_publish *ret_publish);

@@ -174,6 +174,7 @@ deps_install(struct call *call, const char *container, const char *dir,
 	struct run_spec spec;
 	struct ask_run st;
 	char run[SBX_RUN_HEX + 1];
+	bool kept;
 	int error;
 
 	*ret_running = false;
@@ -186,6 +187,9 @@ deps_install(struct call *call, const char *container, const char *dir,
 	if (error == 0)
 		error = run_start(call, &spec, run);
 	run_spec_clear(&spec);
+	if (error == 0)	/* of the tree: no layer without that can have it */
+		error = package_note(call->ask, &(struct sbx_package_note){
+		    .run = run, .manager = "" }, &kept);
 	if (error == 0)
 		error = run_wait(call, run, script_wait_ms(call, DEPS_MS),
 		    DEPS_MS, &st);

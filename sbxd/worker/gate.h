@@ -21,6 +21,9 @@ int gate_again(struct call *call, const char *job);
  */
 int gate_begin(struct call *call, const char *dir, const char *base,
     uint64_t timeout_ms, struct ask_gate *ret_gate, bool *ret_begun);
+/* What its dependency layer is made of: "dependencies".  0, or as the asks of
+ * ask.h. */
+int gate_put_deps(struct call *call, const char *gate);
 /* Its tests, as verify_in_container tells them. */
 void gate_put_tests(struct result *r, const struct ask_gate *g);
 

@@ -3,7 +3,7 @@ noinst_LIBRARIES += libsbxworker.a
 libsbxworker_a_SOURCES = \
 	sbxd/worker/serve.c sbxd/worker/serves.c sbxd/worker/tables.c sbxd/worker/worker.h \
 	sbxd/worker/args.c sbxd/worker/args.h \
-	sbxd/worker/ask.c sbxd/worker/ask.h sbxd/worker/files.c sbxd/worker/files.h sbxd/worker/gate.h sbxd/worker/tool_gate.c sbxd/worker/limits.c sbxd/worker/limits.h \
+	sbxd/worker/ask.c sbxd/worker/ask.h sbxd/worker/files.c sbxd/worker/files.h sbxd/worker/gate.h sbxd/worker/gate_layer.c sbxd/worker/tool_gate.c sbxd/worker/limits.c sbxd/worker/limits.h \
 	sbxd/worker/inputs.c sbxd/front/asks.c sbxd/front/asks.h \
 	sbxd/worker/output.c sbxd/worker/output.h \
 	sbxd/worker/result.c sbxd/worker/result.h \

@@ -283,8 +283,10 @@ gate_follow(struct call *call, struct ask_gate *g)
 			    SBX_GATE_TESTS ? "its tests run" :
 			    "its sandbox is made");
 	}
-	if (error == 0)
+	if (error == 0) {
 		put_gate(call, g);
+		error = gate_put_deps(call, g->id);
+	}
 	return (call_refused(call, error));
 }
 

@@ -48,7 +48,8 @@ static const struct guide_phase phases[] = {
 	    "Small steps: a snapshot takes milliseconds. In a git "
 	    "repository, checkpoint commits a step, checkpoint_list shows "
 	    "them and checkpoint_restore goes back to one. What the project "
-	    "needs is brought by package_install.",
+	    "needs is brought by package_install: by name, for only that and "
+	    "setup count in a fresh verification.",
 	    { "edit_file", "write_file_sandbox", "transform_file",
 	    "undo_file_edit", "sandbox_snapshot", "sandbox_fork",
 	    "sandbox_restore", "checkpoint", "checkpoint_list",
@@ -60,7 +61,8 @@ static const struct guide_phase phases[] = {
 	    "lint_in_container and type_check_in_container do one of it, "
 	    "for a file. A tool that is ran:false was not there: that is no "
 	    "clean bill. With fresh: true the tests run in a sandbox of "
-	    "their own, and a pass is kept for exactly this tree. Other "
+	    "their own, with what setup made and what was installed by name, "
+	    "and a pass is kept for exactly this tree. Other "
 	    "commands go by sandbox_exec. What takes long "
 	    "goes on as a job: sandbox_exec_background starts one, "
 	    "sandbox_exec_check looks, sandbox_exec_kill ends it. Report "

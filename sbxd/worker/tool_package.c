@@ -3,6 +3,8 @@
  * before and after beside what they print.
  */
 
+#include "common/base/install.h"
+#include "common/base/limits.h"
 #include "sbxd/worker/run.h"
 #include "sbxd/worker/script.h"
 #include "sbxd/worker/worker.h"
@@ -15,18 +17,10 @@
 #define LINES_MAX 4000u
 #define LIST_MS 60000u
 
-enum { EXIT_NO_VENV = 68 };
-
-/* Which Python: that of $VIRTUAL_ENV or ~/.venv, else the system's. */
-#define PYTHON                                                           \
-	"py=python3 v=${VIRTUAL_ENV:-$HOME/.venv}\n"                     \
-	"if [ -x \"$v/bin/python3\" ]; then py=$v/bin/python3; "         \
-	"else v=; fi\n"
-
 /* $1 the manager.  Prints where it installs to, and NAME==VERSION lines. */
 static const char list_script[] =
     "case $1 in\n"
-    "pip)\n" PYTHON
+    "pip)\n" SBX_INSTALL_PYTHON
     "printf '%s\\n' \"$v\"\n"
     "exec \"$py\" -m pip list --format=freeze "
     "--disable-pip-version-check ;;\n"
@@ -41,46 +35,6 @@ static const char list_script[] =
     "-f '{{.Path}}=={{.Version}}' all ;;\n"
     "esac\n"
     "exit 0\n";
-
-/* $1 the manager, $2 "offline" or "", then its arguments. */
-static const char install_script[] =
-    "m=$1 off=$2\n"
-    "shift 2\n"
-    "p=$m\n"
-    "[ $m != pip ] || p=python3\n"
-    "command -v $p >/dev/null || exit 127\n"
-    "case $m in\n"
-    "pip)\n" PYTHON
-    "if [ -z \"$v\" ] && python3 -c 'import os, sys, sysconfig\n"
-    "sys.exit(not os.path.exists(os.path.join(sysconfig.get_path(\"stdlib\"),"
-    " \"EXTERNALLY-MANAGED\")))'; then\n"
-    "v=$HOME/.venv\n"
-    "python3 -m venv --system-site-packages \"$v\" >&2 || exit 68\n"
-    "py=$v/bin/python3\n"
-    "fi\n"
-    "if command -v uv >/dev/null && [ -n \"$v\" ]; then\n"
-    "exec uv pip install --python \"$py\" \"$@\"\n"
-    "fi\n"
-    "exec \"$py\" -m pip install --disable-pip-version-check --no-input "
-    "\"$@\" ;;\n"
-    "npm)\n"
-    "c=install\n"
-    "[ $# -gt 0 ] || [ ! -f package-lock.json ] || c=ci\n"
-    "exec npm $c --no-audit --no-fund ${off:+--offline} -- \"$@\" ;;\n"
-    "cargo)\n"
-    "for p; do\n"
-    "case $p in\n"
-    "/* | ./* | ../*) cargo add ${off:+--offline} --path \"$p\" ;;\n"
-    "*) cargo add ${off:+--offline} -- \"$p\" ;;\n"
-    "esac || exit\n"
-    "done\n"
-    "exec cargo fetch ${off:+--offline} ;;\n"
-    "go)\n"
-    "[ -z \"$off\" ] || export GOPROXY=off GOSUMDB=off\n"
-    "[ $# -eq 0 ] || exec go get -- \"$@\"\n"
-    "[ -n \"$off\" ] || exec go mod download\n"
-    "exec go list -deps ./... ;;\n"
-    "esac\n";
 
 struct argv {
 	const char *v[SCRIPT_ARGS * 4];
@@ -306,7 +260,7 @@ not_begun(struct call *call, const struct ask_run *st, const char *manager,
 	*ret_r = 0;
 	if (st->state != SBX_RUN_ENDED || st->out_bytes > 0)
 		return (false);
-	if (script_exit(st) == EXIT_NO_VENV) {
+	if (script_exit(st) == SBX_INSTALL_NO_VENV) {
 		*ret_r = script_failed(call, st, "no_venv",
 		    "Make a sandbox of an image with python3-venv or uv.",
 		    "The system's Python takes no packages, and ~/.venv "
@@ -322,9 +276,33 @@ not_begun(struct call *call, const struct ask_run *st, const char *manager,
 	return (true);
 }
 
+/* The monitor keeps what the client named, for fresh verifications: told before
+ * anything can be known of how it ended. */
+static int
+note(struct call *call, const char *run, const struct argv *names,
+    bool offline, bool *ret_kept)
+{
+	static const char *const others[] = { "editable", "constraints",
+		"requirements", "find_links" };
+	struct sbx_package_note m = { .run = run, .whole = !offline &&
+		names->n > 0, .manager = args_str(&call->args, "manager",
+		NULL), .upgrade = args_bool(&call->args, "upgrade") };
+	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
+
+	for (size_t i = 0; i < SBX_NELEM(others); i++)
+		m.whole &= !args_has(&call->args, others[i]);
+	sbx_buf_init(&b, SBX_INSTALLS_BYTES);
+	for (size_t i = 0; m.whole && i < names->n; i++)
+		m.whole = sbx_strs_add(&m.packages, &b, names->v[i]) == 0;
+	m.packages.data = b.data;
+	if (!m.whole)
+		m.packages = (struct sbx_strs){ 0 };
+	return (package_note(call->ask, &m, ret_kept));
+}
+
 static int
 install(struct call *call, const char *dir, struct argv *a,
-    const struct sbx_buf *before)
+    const struct argv *names, const struct sbx_buf *before)
 {
 	const char *manager = a->v[4];
 	SBX_CLEANUP_BUF struct sbx_buf after = { 0 };
@@ -332,6 +310,7 @@ install(struct call *call, const char *dir, struct argv *a,
 	struct ask_run st;
 	char run[SBX_RUN_HEX + 1];
 	uint64_t seconds = (uint64_t)args_int(&call->args, "timeout");
+	bool kept;
 	int r;
 
 	a->v[a->n] = NULL;
@@ -342,6 +321,8 @@ install(struct call *call, const char *dir, struct argv *a,
 	if (r == 0)
 		r = run_start(call, &spec, run);
 	run_spec_clear(&spec);
+	if (r == 0)
+		r = note(call, run, names, a->v[5][0] != '\0', &kept);
 	if (r == 0)
 		r = run_wait(call, run, script_wait_ms(call,
 		    spec.timeout_ms), spec.timeout_ms, &st);
@@ -358,6 +339,8 @@ install(struct call *call, const char *dir, struct argv *a,
 	if (r != 0 || call->res->kind == SBX_RESULT_ERROR)
 		return (r);
 	result_str(call->res, "manager", manager);
+	result_bool(call->res, "in_fresh", kept && (st.state !=
+	    SBX_RUN_ENDED || (st.why == SBX_EXIT_EXITED && st.status == 0)));
 	if (after.len > 0)
 		put_installed(call->res, before, &after);
 	return (0);
@@ -369,7 +352,7 @@ tool_package_install(struct call *call)
 	const char *manager = args_str(&call->args, "manager", NULL), *dir;
 	bool pip = strcmp(manager, "pip") == 0, local, offline;
 	SBX_CLEANUP_BUF struct sbx_buf before = { 0 };
-	struct argv a = { .v = { "sh", "-c", install_script, "sbx", manager,
+	struct argv a = { .v = { "sh", "-c", sbx_install_script, "sbx", manager,
 		"" }, .n = 6 };
 	struct argv names = { .n = 0 };
 	char editable[8192];
@@ -392,5 +375,5 @@ tool_package_install(struct call *call)
 	for (i = 0; i < names.n; i++)
 		arg(&a, names.v[i]);
 	r = list(call, dir, manager, &before);
-	return (r == 1 ? install(call, dir, &a, &before) : r);
+	return (r == 1 ? install(call, dir, &a, &names, &before) : r);
 }

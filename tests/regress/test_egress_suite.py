@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
 """A whole suite with a way out: what clients in a sandbox see of it, the
 settings read again, a proxy that dies, forks, grants by an operator's hand."""
+import base64
+import hashlib
+import io
+import json
 import os
 import re
 import signal
 import sys
+import tarfile
 import time
+import zipfile
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
 import egress  # noqa: E402
@@ -17,12 +23,62 @@ CODE = "curl -s -m 10 -o /dev/null -w '%%{http_code} %%{http_connect}' %s"
 SECRET = "canary-0123456789abcdef"
 
 
+def wheel():
+    """sbxdemo, at pypi.org"""
+    b, info = io.BytesIO(), "sbxdemo-1.0.dist-info/"
+    with zipfile.ZipFile(b, "w") as z:
+        z.writestr("sbxdemo.py", "VERSION = '1.0'\n")
+        z.writestr(info + "METADATA", "Metadata-Version: 2.1\n"
+                   "Name: sbxdemo\nVersion: 1.0\n")
+        z.writestr(info + "WHEEL", "Wheel-Version: 1.0\nGenerator: t\n"
+                   "Root-Is-Purelib: true\nTag: py3-none-any\n")
+        z.writestr(info + "RECORD", "")
+    return b.getvalue()
+
+
+def tarball():
+    """@sbx/demo, of npm's"""
+    b = io.BytesIO()
+    with tarfile.open(fileobj=b, mode="w:gz") as t:
+        for name, text in (("package.json", '{"name": "@sbx/demo", '
+                            '"version": "3.1.0"}'),
+                           ("index.js", "module.exports = 31;\n")):
+            member = tarfile.TarInfo("package/" + name)
+            member.size = len(text)
+            t.addfile(member, io.BytesIO(text.encode()))
+    return b.getvalue()
+
+
+WHEEL, TARBALL = wheel(), tarball()
+NAME = "sbxdemo-1.0-py3-none-any.whl"
+REGISTRY = {
+    "/simple/sbxdemo/": ("text/html", f'<a href="../../f/{NAME}">'
+                         f'{NAME}</a>\n'.encode()),
+    "/f/" + NAME: ("application/zip", WHEEL),
+    "/@sbx%2fdemo": ("application/json", json.dumps({
+        "name": "@sbx/demo", "dist-tags": {"latest": "3.1.0"}, "versions": {
+            "3.1.0": {"name": "@sbx/demo", "version": "3.1.0", "dist": {
+                "tarball": "https://registry" ".npmjs.org/demo.tgz",
+                "integrity": "sha512-" + base64.b64encode(hashlib.sha512(
+                    TARBALL).digest()).decode()}}}}).encode()),
+    "/demo.tgz": ("application/octet-stream", TARBALL),
+}
+
+
+def registry(r):
+    kind, body = REGISTRY.get(r["target"], ("", b""))
+    return (200 if body else 404), {"Content-Type": kind or "text/plain"}, \
+        body
+
+
 class Place:
     def __init__(self):
         self.ca = egress.Authority()
         self.ends = {n: egress.Upstream(self.ca, [n]) for n in (
             "api.github.com", "tunnel.example", "deep.example",
             "later.example")}
+        self.ends.update({n: egress.Upstream(self.ca, [n], answer=registry)
+                          for n in ("pypi.org", "registry" ".npmjs.org")})
         self.conf = "".join(
             "resolve %s:443 127.0.0.1:%d\n" % (n, u.port)
             for n, u in self.ends.items()) + \
@@ -104,6 +160,109 @@ def setup(p, _):
             r["container_id"], "test -s ~/got && echo there") == "there\n",
            "with allow_network it has one, and is kept", r)
         p.s.call("sandbox_stop", container_id=r["container_id"], force=True)
+
+
+def fresh(p, box, **kw):
+    n = p.s.start_call("verify_in_container", container_id=box, fresh=True,
+                       **kw)
+    r = p.s.answer(n, 60)["result"]["structuredContent"]
+    while r["status"] == "running":
+        r = p.s.call("verify_in_container", container_id=box, fresh=True,
+                     run_id=r["run_id"])
+    return r
+
+
+def fetched(p):
+    return len(p.ends["pypi.org"].requests) + \
+        len(p.ends["registry" ".npmjs.org"].requests)
+
+
+def packages(p, _):
+    """what package_install got by name is below a fresh verification"""
+    def install(box, **kw):
+        n = p.s.start_call("package_install", container_id=box, **kw)
+        return p.s.answer(n, 60)["result"]["structuredContent"]
+
+    def project():
+        # with a pip that need not be unpacked first
+        r = p.s.call("sandbox_initialize", allow_network=True, setup=[
+            "python3 -m venv --without-pip --system-site-packages ~/.venv"])
+        box = r["container_id"]
+        p.sh(box, "printf '[project]\\nname = \"p\"\\nversion = \"1\"\\n' "
+             ">pyproject.toml; printf 'import json, os, sbxdemo\\n"
+             "def test_v():\\n    assert sbxdemo.VERSION == \"1.0\"\\n"
+             "    assert not os.path.exists(\"package.json\")\\n"
+             "    p = \"node_modules/@sbx/demo/package.json\"\\n"
+             "    assert json.load(open(p))[\"version\"] == \"3.1.0\"\\n'"
+             " >test_p.py; printf 'node_modules\\n/package*\\n' >.gitignore; "
+             "git init -q; git add -A; "
+             "git -c user.name=t -c user.email=t@t commit -qm base")
+        return box
+
+    box = project()
+    r = fresh(p, box)
+    ok(r["status"] == "failed" and not r["gate"] and
+       r["dependencies"]["packages"] == [], "nothing was installed", r)
+    for kw in ({"packages": ["sbxdemo >= 1"]},
+               {"packages": ["@sbx/demo"], "manager": "npm"}):
+        r = install(box, **kw)
+        ok(r["status"] == "ok" and r["changed"] == 1 and r["in_fresh"],
+           "package_install", r)
+    # what runs there writes where the manager looks, and a command of its own
+    p.sh(box, "echo 'VERSION = 6' >~/.venv/lib/python3*/site-packages/"
+         "sbxdemo.py; echo 7 >node_modules/@sbx/demo/package.json; "
+         "~/.venv/bin/python -m pip install --no-input -q sbxdemo; "
+         "printf '[global]\\nindex-url = http://127.0.0.1:1/\\n' "
+         ">~/.config/pip/pip.conf || mkdir -p ~/.config/pip; "
+         "echo 'registry=http://127.0.0.1:1/' | tee ~/.npmrc .npmrc")
+    n = fetched(p)
+    r = fresh(p, box, files=["test_p.py"])
+    d = r["dependencies"]
+    ok(r["status"] == "ok" and r["gate"] and d["prepared"] and
+       d["packages"] == ["pip install 'sbxdemo >= 1'",
+                         "npm install @sbx/demo"] and
+       d["layer"] == r["layer"] and d["layer"].startswith("sha256:") and
+       d["setup"] != d["layer"] and d["left_out"] == 0 and not d["cached"] and
+       fetched(p) > n, "a fresh verification installs the same anew", r)
+    n = fetched(p)
+    r = p.s.call("sandbox_fork", container_id=box, count=1)
+    fork = r["sandboxes"][0]["container_id"]
+    p.sh(fork, "cp -r node_modules/@sbx/demo ~/here; rm -rf node_modules; "
+         "echo '{\"name\": \"h\", \"version\": \"1.0.0\"}' "
+         ">~/here/package.json; rm -f .npmrc ~/.npmrc")
+    r = install(fork, packages=["/home/sandbox/here"], manager="npm")
+    ok(r["status"] == "ok" and r["in_fresh"] is False, "a path is not", r)
+    r = fresh(p, fork, files=["test_p.py"])
+    ok(r["gate"] and r["layer"] == d["layer"] and
+       r["dependencies"]["cached"] and fetched(p) == n and
+       r["dependencies"]["left_out"] == 1 and
+       "setup" in r["dependencies"]["note"],
+       "a fork has what was installed, and what is left out is said", r)
+    below = project()
+    kw = {"packages": ["@sbx/demo"], "manager": "npm"}
+    REGISTRY["/demo.tgz"] = ("application/octet-stream", b"broken")
+    r = install(below, **kw)
+    ok(r["status"] == "failed", "a failed install", r)
+    REGISTRY["/demo.tgz"] = ("application/octet-stream", TARBALL)
+    r = install(below, **kw)
+    REGISTRY["/demo.tgz"] = ("application/octet-stream", b"broken")
+    ok(r["status"] == "ok", "and one that is none", r)
+    r = fresh(p, below)
+    d = r["dependencies"]
+    ok(r["status"] == "failed" and not r["gate"] and not d["prepared"] and
+       d["packages"] == ["npm install @sbx/demo"] and
+       "cannot be installed again" in r["why"] and
+       "command 1 of 1 ended" in d["stderr"] and
+       "npm install @sbx/demo" in d["stderr"] and r["tree_id"] is None and
+       d["layer"] is None and d["setup"].startswith("sha256:"),
+       "what cannot be installed again opens nothing", r)
+    REGISTRY["/demo.tgz"] = ("application/octet-stream", TARBALL)
+    r = fresh(p, below)
+    ok(r["dependencies"]["prepared"] and r["dependencies"]["setup"] ==
+       d["setup"] != r["layer"] and r["tests"] and not r["gate"],
+       "and later it is, on what setup made", r)
+    for b in (box, fork, below):
+        p.s.call("sandbox_stop", container_id=b, force=True)
 
 
 def reload_(p, box):
@@ -245,7 +404,7 @@ def main():
         r = s.call("sandbox_initialize", allow_network=True)
         ok(r.get("network") == "on", "allow_network", r)
         box = r["container_id"]
-        for part in (look, canary, environment, setup, reload_, dies,
+        for part in (look, canary, environment, setup, packages, reload_, dies,
                      others):
             part(p, box)
         grants(p, box, without)

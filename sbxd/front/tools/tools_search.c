@@ -251,7 +251,9 @@ const struct sbx_tool sbx_tools_search[] = {
 		    "working_dir: those named, else what the project asks "
 		    "for. pip installs into $VIRTUAL_ENV or ~/.venv, which "
 		    "is made when the system's Python takes none. Without "
-		    "network: local paths, find_links, or offline.",
+		    "network: local paths, find_links, or offline. "
+		    "in_fresh: fresh verifications install it, too (what is "
+		    "named by name).",
 		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER ","
 		    SCHEMA("packages": {"type": "array", "minItems": 1,
 		    "maxItems": 100, "items": {"type": "string"}},
@@ -278,7 +280,8 @@ const struct sbx_tool sbx_tools_search[] = {
 		    "environment": {"type": "string"},
 		    "installed_packages": {"type": "array",
 		    "items": {"type": "string"}},
-		    "changed": {"type": "integer"}), SCHEMA("run_id")),
+		    "changed": {"type": "integer"},
+		    "in_fresh": {"type": "boolean"}), SCHEMA("run_id")),
 		.hints = SBX_TOOL_DESTRUCTIVE | SBX_TOOL_OPEN_WORLD,
 		.profiles = SBX_PROFILE_IMPLEMENT,
 		.pool = SBX_POOL_WORK,

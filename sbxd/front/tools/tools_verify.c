@@ -81,6 +81,17 @@
 	"image": {"type": "string"},                                     \
 	"image_digest": {"type": ["string", "null"]},                    \
 	"layer": {"type": ["string", "null"]},                           \
+	"dependencies": {"type": "object", "properties": {               \
+	    "layer": {"type": ["string", "null"]},                       \
+	    "setup": {"type": ["string", "null"]},                       \
+	    "packages": {"type": "array", "items": {"type": "string"}},  \
+	    "prepared": {"type": "boolean"},                             \
+	    "cached": {"type": "boolean"},                               \
+	    "run_id": {"type": ["string", "null"]},                      \
+	    "left_out": {"type": "integer"},                             \
+	    "note": {"type": "string"}, "stderr": {"type": "string"}},   \
+	    "required": ["layer", "setup", "packages", "prepared",       \
+	    "left_out"], "additionalProperties": false},                 \
 	"files": {"type": "integer"}, "bytes": {"type": "integer"})
 #define CHECK_REQUIRED                                                   \
 	SCHEMA("run_id")
