@@ -22,17 +22,27 @@ struct grant;
 struct job;
 struct mint;
 
-/* How long is waited for what, at most. */
+/* How long is waited for what, at most; tests have less patience. */
+#ifndef BROKER_HASTY
 #define BROKER_CHILD_MS 10000	/* until a courier is ready */
-#define BROKER_DIAL_MS 25000	/* for a connection */
 #define BROKER_TURN_MS 30000	/* for other exchanges of the grant */
-#define BROKER_TOKEN_MS 330000	/* of the operator's command (300 s) or a mint */
-#define BROKER_COMMAND_MS 5000	/* the command's process, behind its time */
 #define BROKER_COURIER_MS 20000	/* for a courier that is free */
 #define BROKER_MINT_MS 30000	/* a courier has HTTPS_TEXT_S for it */
 #define BROKER_EXCHANGE_MS 3600000	/* one exchange of git */
 #define BROKER_OVER_MS 10000	/* a courier's end, after its last word */
 #define BROKER_LATE_MS 35000	/* a courier that mints, with what came too late */
+#else
+#define BROKER_CHILD_MS 1000
+#define BROKER_TURN_MS 1100
+#define BROKER_COURIER_MS 800
+#define BROKER_MINT_MS 1300
+#define BROKER_EXCHANGE_MS 2000
+#define BROKER_OVER_MS 700
+#define BROKER_LATE_MS 1800
+#endif
+#define BROKER_DIAL_MS 25000	/* for a connection */
+#define BROKER_TOKEN_MS 330000	/* of the operator's command (300 s) or a mint */
+#define BROKER_COMMAND_MS 5000	/* the command's process, behind its time */
 #define BROKER_LOCK_MS 1800	/* all revocations; the monitor waits 2 s */
 
 /* How many there may be at once. */

@@ -19,7 +19,9 @@
 #ifndef HTTPS_IDLE_S			/* tests have less patience */
 #define HTTPS_IDLE_S 120u
 #endif
+#ifndef HTTPS_WHOLE_S
 #define HTTPS_WHOLE_S 3600u
+#endif
 #define HTTPS_LAST_MS 5000u	/* from the last deadline to the last word */
 #define HTTPS_TEXT_S 25u	/* one that a call waits for, or a mint */
 

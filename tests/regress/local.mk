@@ -60,6 +60,12 @@ test_broker_SOURCES = tests/regress/test_broker.c tests/regress/daemon.h \
 	tests/privs/users.h tests/tap.h
 test_broker_CPPFLAGS = $(AM_CPPFLAGS)
 test_broker_LDADD = libsbx.a
+# one of less patience, for test_broker.py
+check_PROGRAMS += broker_hasty
+broker_hasty_SOURCES = $(sbx_broker_SOURCES) $(libsbxbrokerloop_a_SOURCES) \
+	$(libsbxbroker_a_SOURCES)
+broker_hasty_CPPFLAGS = $(sbx_broker_CPPFLAGS) -DBROKER_HASTY
+broker_hasty_LDADD = $(sbx_broker_LDADD)
 test_proxy_SOURCES = tests/regress/test_proxy.c tests/regress/daemon.h \
 	tests/privs/users.h tests/tap.h
 test_proxy_CPPFLAGS = $(AM_CPPFLAGS)
@@ -226,7 +232,8 @@ EXTRA_DIST += tests/regress/test_verify.py tests/regress/test_lint.py
 check_PROGRAMS += courier_hasty
 courier_hasty_SOURCES = $(sbx_broker_courier_SOURCES) \
 	$(libsbxcourierio_a_SOURCES)
-courier_hasty_CPPFLAGS = $(sbx_broker_courier_CPPFLAGS) -DHTTPS_IDLE_S=2u
+courier_hasty_CPPFLAGS = $(sbx_broker_courier_CPPFLAGS) -DHTTPS_IDLE_S=2u \
+	-DHTTPS_WHOLE_S=5u
 courier_hasty_LDADD = $(sbx_broker_courier_LDADD)
 TESTS += tests/regress/test_courier.py
 EXTRA_DIST += tests/regress/test_courier.py tests/lib/courier.py

@@ -91,7 +91,7 @@ class Broker:
     """The program and the test as its monitor."""
 
     def __init__(self, *sources, bot_commands=0, ready=True, journal=False,
-                 **popen):
+                 program=PROGRAM, **popen):
         popen = {**unprivileged(), **popen}
         mine, theirs = ipc.pair()
         roots = ipc.memfd(b"roots")
@@ -99,7 +99,7 @@ class Broker:
         self.ch.send("BROKER_START", _fds=[roots], sources=sources,
                      bot_commands=bot_commands)
         os.close(roots)
-        self.proc = ipc.spawn(PROGRAM, theirs, stderr=subprocess.PIPE,
+        self.proc = ipc.spawn(program, theirs, stderr=subprocess.PIPE,
                               **popen)
         self.next = 0
         self.ch.recv(want="HELLO")
@@ -171,8 +171,8 @@ class Broker:
                 return c, m
             try:
                 self.idle.append(self.courier(0.02))
-            except ipc.Timeout:
-                pass
+            except (ipc.Timeout, ipc.Closed):
+                pass    # there is no wish, or it is over
         raise ipc.Timeout()
 
     def ask(self, name, timeout=5.0, want=None, **fields):
@@ -881,6 +881,77 @@ def test_command_hangs():
         t.ok(ended_soon(c), "and its channel ends")
     for bad in ("0", "301", "x", "1 2", ""):
         bad_source(("github_token_command " + bad).strip(), "SECONDS")
+
+
+# --- its patience: broker_hasty has little, and the same code ------------------------
+
+HASTY = os.environ["SBX_BUILD"] + "/broker_hasty"
+
+
+def timed(b, mid, least, most, *words, code="timeout"):
+    begin = time.monotonic()
+    m = b.done(mid, most + 3)
+    took = time.monotonic() - begin
+    t.ok(m["code"] == code and all(w in m["reason"] for w in words) and
+         least < took < most, "over in time: " + words[0], (took, m))
+
+
+def test_exchange_in_time():
+    """what lasts an hour, and who waits for it"""
+    with Broker(TOKEN, program=HASTY) as b:
+        b.grant(1, PUSH, ref="refs/heads/x", old_id="0" * 40, new_id="1" * 40,
+                uses=1)
+        mid = b.exchange()
+        c, m = b.job("COURIER_GIT")
+        m.close()
+        other = b.exchange()
+        begin = time.monotonic()
+        timed(b, other, 0.8, 1.6, "other exchanges of that grant")
+        timed(b, mid, 0.5, 1.5, "the exchange did not end")
+        t.ok(b.killed(c) and time.monotonic() - begin < 3.5,
+             "and its courier is killed")
+
+
+def test_courier_in_time():
+    """one that is not ready, one that does not end, and none"""
+    with Broker(TOKEN, program=HASTY) as b:
+        b.grant(1, uses=9)
+        mid = b.exchange()
+        c, m = b.job("COURIER_GIT")
+        m.close()
+        c.over(status=200)
+        b.done(mid)
+        t.ok(b.killed(c, 3), "one that said its last word and stays is killed")
+        for c in b.idle:
+            c.ch.close()
+        b.idle = []
+        time.sleep(0.2)
+        mid = b.exchange()
+        slow = [b.child(COURIER) for _ in range(2)]
+        timed(b, mid, 0.5, 1.6, "no courier was free", code="no_courier")
+        t.ok(b.ch.recv(3, want="BROKER_KILL").id in [c.want for c in slow],
+             "and one that does not get ready is killed")
+
+
+def test_token_in_time():
+    """how long one is used, and minting one"""
+    with Broker(APP, journal=True, program=HASTY) as b:
+        b.grant(1, uses=9)
+        mid = b.exchange()
+        mint(b)
+        serve(b, mid)
+        begin = time.monotonic()
+        t.ok(revoked(b) == MINTED and 1.2 < time.monotonic() - begin < 3.5,
+             "a token that is used no more is revoked when its time is over")
+        code, f = next_revoke(b)
+        t.ok(code == 0 and f["why"] == "its time is over", "with why", f)
+        mid = b.exchange()
+        b.dial()
+        c, m = b.job("COURIER_MINT")
+        m.close()
+        timed(b, mid, 0.9, 2, "the exchange did not end")
+        t.ok(b.killed(c, 3), "one that mints has a little longer, since a token "
+             "may come")
 
 
 # --- REST ------------------------------------------------------------------------

@@ -156,6 +156,7 @@ def test_keyring():
         m, _ = run("keyctl", "pipe", "%user:" + name)
         t.ok((m["error"], m["token"]) == (0, TOKEN), what + " is one", m)
     finally:
+        keyctl("revoke", key)   # unlinked alone, it is there for a while
         keyctl("unlink", key, "@u")
     m, _ = run("keyctl", "pipe", "%user:" + name)
     t.ok(m["error"] == CLOSED, "one that is gone", m)

@@ -671,6 +671,33 @@ def test_trickle():
     up.close()
 
 
+def test_whole():
+    """one that moves all the time ends all the same: after an hour, which is
+    five seconds of the one with less patience"""
+    def for_ever(s, f):
+        egress.read_head(f)
+        s.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nConnection: close"
+                  b"\r\n\r\n" % ADVERTISED["Content-Type"].encode())
+        try:
+            while True:
+                s.sendall(b"x" * 32768)
+                time.sleep(0.1)
+        except OSError:
+            pass
+    up = raw_host(for_ever)
+    with courier.Courier(ca.pem,
+                         program=courier.BUILD + "/courier_hasty") as c:
+        c.git(up.port, token=TOKEN)
+        began = time.monotonic()
+        c.send(REFS, HOST)
+        threading.Thread(target=c.answer, args=(20,), daemon=True).start()
+        o = c.over(12)
+        took = time.monotonic() - began
+        ok(o["code"] == "timeout" and o["in_bytes"] > 1000000 and
+           4.5 < took < 9, "an exchange has an end", (o, took))
+    up.close()
+
+
 def test_blocking():
     """Whoever shares the courier's connection makes its reads block."""
     asked = threading.Event()
