@@ -34,14 +34,23 @@ enum { NO_COMMIT = 4, NO_BASE = 5 };
 /*
  * $1 a directory of the work tree, $2 the branch, $3 the one that it is to be
  * merged into or "".  Pieces on stdout, in pairs, the last is "end".  moved:
- * what the branch got since this work began, unless that was our own; left: what
- * differs from the base, declared or not.
+ * what the branch got since this work began, unless that was our own, or is here
+ * as it is there (of the first 500 that is looked at: two processes each); left:
+ * what differs from the base, declared or not.
  */
 static const char list_script[] =
     "set -u; cd -- \"$1\" || exit 66; branch=$2 target=$3\n"
     SCRIPT_GIT
     "say() { printf '%s\\0%s\\0' \"$1\" \"$2\"; }\n"
     "all() { while IFS= read -rd '' f; do say \"$1\" \"$f\"; done; }\n"
+    "n=0; there() { e=$(git --literal-pathspecs ls-tree --full-tree \"$b\" -- "
+    "\"$1\"); e=${e%%$'\\t'*} f=$t/$1\n"
+    "if [ -L \"$f\" ]; then false\n"
+    "elif [ -f \"$f\" ]; then x=100644; [ -x \"$f\" ] && x=100755; "
+    "[ \"$e\" = \"$x blob $(git hash-object -- \"$f\")\" ]\n"
+    "else [ -z \"$e\" ] && [ ! -e \"$f\" ]; fi; }\n"
+    "new() { while IFS= read -rd '' p; do [ $((n += 1)) -le 500 ] && "
+    "there \"$p\" || say moved \"$p\"; done; }\n"
     "git rev-parse -q --verify 'HEAD^{commit}' >&2 || exit 4\n"
     GATE_BASE
     "[ -n \"$b\" ] || exit 5\n"
@@ -50,7 +59,7 @@ static const char list_script[] =
     "[ \"$m\" = \"$b\" ] || [ \"$(id \"refs/sbx/published/$branch\")\" = "
     "\"$b\" ] ||\n"
     "git diff --no-ext-diff --no-renames --name-only -z \"${m:-HEAD}\" "
-    "\"$b\" | head -z -n 20000 | all moved\n"
+    "\"$b\" | head -z -n 20000 | new\n"
     "{ git diff --no-ext-diff --no-renames --name-only -z \"$b\"; "
     "git ls-files -z -o --exclude-standard; } | head -z -n 2000 | all left\n"
     "say end ''\n";

@@ -291,6 +291,19 @@ THEIRS = git("rev-parse", "origin/fix")
 check("others changed a declared file", {}, True, code="upstream_overwrite",
       conflicting_paths=["a"])
 t.ok(not m.started, "nothing was begun")
+for what, how in (("a link to as much", lambda a: (
+        os.rename(a, a + "2"), os.symlink("a2", a))),
+                  ("its mode", lambda a: os.chmod(a, 0o755))):
+    write("a", "theirs\n")
+    how(os.path.join(work, "a"))
+    check("they made it as it is here, but for " + what, {}, True,
+          code="upstream_overwrite", conflicting_paths=["a"])
+    os.unlink(os.path.join(work, "a"))
+write("a", "theirs\n")
+check("they made it as it is here", {}, status="ok")
+t.ok(m.started[0]["base"] == THEIRS, "and it is on theirs", m.started)
+os.path.exists(work + "/a2") and os.unlink(work + "/a2")
+write("a", "2\n")
 check("others changed another file", {"files": ["new/b"]}, status="ok")
 t.ok(m.started[0]["base"] == THEIRS, "it is made on theirs", m.started)
 git("update-ref", "refs/sbx/published/fix", THEIRS)
