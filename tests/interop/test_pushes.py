@@ -13,8 +13,11 @@ import json
 import os
 import re
 import shlex
+import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -40,15 +43,16 @@ class Place:
         self.gh = fakegithub.Github(self.ca, validate=False)
         self.repo = self.gh.repo("acme/secret", private=True, files=FILES)
         self.gh.repo("acme/other", private=True, files=FILES)
-        app = self.gh.app(["acme/secret"])
+        self.gh.repo("acme/old", private=True, files=FILES)
+        app = self.gh.app(["acme/secret", "acme/old"])
         self.conf = self.gh.conf() + (
-            "allowed_repo acme/secret\nallowed_repo acme/renamed\n"
+            "allowed_repo acme/secret\nallowed_repo acme/old\n"
             "verify_gate off\ngithub_app %d %d %s\n" % (
                 app.id, app.installation, app.pem))
         self.base, self.n, self.s, self.got = self.repo.tip(), 0, None, []
 
-    def start(self):
-        self.s = mcp.Suite(conf=self.conf)
+    def start(self, **kw):
+        self.s = mcp.Suite(conf=self.conf, **kw)
         self.box, self.at = self.new_box()
 
     def new_box(self):
@@ -57,6 +61,12 @@ class Place:
         if r["status"] != "ok":
             raise RuntimeError(r)
         return r["container_id"], r["clone"]["clone_path"]
+
+    def again(self):
+        """after its monitor was killed: another suite with its state"""
+        old, self.s = self.s, None
+        self.s = mcp.Suite(root=old.root)
+        self.box, self.at = self.new_box()
 
     def sh(self, *commands, box=None, **kw):
         """(status, output)"""
@@ -86,10 +96,8 @@ class Place:
         return r
 
     def tip(self, branch):
-        try:
-            return self.repo.tip("refs/heads/" + branch)
-        except subprocess.CalledProcessError:
-            return ""
+        return self.repo.git("for-each-ref", "--format=%(objectname)",
+                             "refs/heads/" + branch)
 
     def refs(self):
         return self.repo.git("for-each-ref")
@@ -152,7 +160,7 @@ def denied_by(records, said):
     m = re.search(r"BLOCKED by sbx: (?:Git )?([^.:;)\n]*)", said)
     if m:
         return "proxy", m[1].strip()
-    return ("proxy", "403") if " 403" in said else None
+    return ("proxy", "403") if re.search(" 403( |$)", said, re.M) else None
 
 
 def published_by(records, r):
@@ -170,8 +178,9 @@ def published_by(records, r):
     word = end[-1]["fields"]["step"] if end else code
     if word in ("mode", "missing"):
         return "sandbox", word
-    if word in ("push", "unknown"):
-        return denied_by(records, r["error"]) or ("remote", word)
+    if word in ("push", "unknown") or "BLOCKED" in r["error"]:
+        return denied_by(records, r["error"].replace(" 403", "")) or (
+            "remote", word)
     if word in ("fetch", "no_such_base", "base"):
         return "publisher", word
     return "monitor", word
@@ -180,10 +189,9 @@ def published_by(records, r):
 def row(what, verdict, layer, word, good, got=None, decided=None, test=None):
     """decided: (layer, word) as the journal has it"""
     decided = decided or (layer, word)
-    good = bool(good) and decided == (layer, word)
+    good = bool(good) and decided[0] == layer and decided[1].startswith(word)
     ROWS.append({"push": what, "verdict": verdict if good else "?",
-                 "layer": decided[0], "word": decided[1],
-                 "test": test or "live"})
+                 "layer": decided[0], "word": word, "test": test or "live"})
     ok(good, "%s: %s by %s" % (what, verdict, layer), (decided, got))
 
 
@@ -260,8 +268,8 @@ def test_direct():
     new = P.sh("git rev-parse HEAD")[1].strip()
     grant(new)
     pushed("grant of a new branch; it exists", "proxy",
-           "the ref is there already, and was granted as a new one (`sbx "
-           "grant -o` with its commit grants the change", "origin HEAD:g")
+           "the ref is there already, and was granted as a new one",
+           "origin HEAD:g")
     P.s.sbx("lockdown")
     P.s.sbx("lockdown", "off")
     grant(new, "refs/heads/late", "-t", "1")
@@ -430,7 +438,7 @@ def test_clone_is_hostile():
          "echo stray >b")
     want = {"a": text("1\n2\n"), "crlf.txt": text("u\nv\n")}
     n = len(ROWS)
-    r = goes("a clone full of traps", want)
+    r = goes("a clone full of traps", want, keep=True)
     if ROWS[n]["verdict"] != "lands":
         return
     commit = P.repo.git("cat-file", "commit", r["commit"])
@@ -511,6 +519,401 @@ def test_words():
                 0].count("parent ") == 1, raw)
 
 
+# --- remotes ------------------------------------------------------------------------------
+
+class Backend:
+    """what the fake does with a request of git's, meanwhile; fn(serve, socket,
+    ...) for those of `service`"""
+
+    def __init__(self, service, fn, times=1):
+        self.service, self.fn, self.left = service, fn, times
+
+    def __enter__(self):
+        self.old = P.gh._backend    # pylint: disable=protected-access
+        P.gh._backend = self
+        return self
+
+    def __exit__(self, *_):
+        P.gh._backend = self.old
+
+    def __call__(self, s, f, seen, r, what):
+        if self.left and (seen.method, what) == self.service:
+            self.left -= 1
+            return self.fn(self.old, s, f, seen, r, what)
+        return self.old(s, f, seen, r, what)
+
+
+class Sink:
+    """a socket that nobody reads"""
+    def sendall(self, data):
+        pass
+
+
+RECEIVE, UPLOAD = ("POST", "git-receive-pack"), ("POST", "git-upload-pack")
+
+
+def cut(_serve, s, *_):
+    s.shutdown(socket.SHUT_RDWR)
+    return False
+
+
+def taken_and_cut(serve, s, *more):
+    serve(Sink(), *more)
+    return cut(serve, s)
+
+
+def half(serve, s, *more):
+    """of an answer"""
+    class Half(Sink):
+        def sendall(self, data):
+            s.sendall(data[:len(data) // 2 or 1])
+            s.shutdown(socket.SHUT_RDWR)
+            raise OSError
+    try:
+        return serve(Half(), *more)
+    except OSError:
+        return False
+
+
+def test_remotes():
+    reset()
+    P.sh("echo 2 >>a")
+    want = {"a": text("1\n2\n")}
+    P.repo.git("update-ref", "refs/heads/dir/x", "main")
+    refused("a branch where the remote has a directory", "remote", "push",
+            ["a"], branch="dir")
+    hook = P.repo.path + "/hooks/update"
+    with open(hook, "w") as f:
+        f.write("#!/bin/sh\necho GH006: Protected branch update failed >&2\n"
+                "exit 1\n")
+    os.chmod(hook, 0o755)
+    refused("a branch that the remote protects", "remote", "push", ["a"],
+            also="declined")
+    os.unlink(hook)
+    P.gh.answer_next("GET", "service=git-receive-pack", 403, body={
+        "message": "This repository was archived so it is read-only."})
+    refused("an archived repository", "remote", "push", ["a"], also="403")
+    r = P.gh.repos["acme/old"]
+    P.gh.rename("acme/old", "acme/new")
+    refused("a repository of another name by now", "publisher", "fetch",
+            ["a"], repo="acme/old")
+    ok(r.git("for-each-ref").count("\n") == 0, "which got nothing")
+    P.gh.pace = 0.02
+    goes("a slow remote", want, keep=True)
+    P.gh.pace = 0
+    with Backend(UPLOAD, half):
+        refused("half an answer to the fetch", "publisher", "fetch", ["a"])
+    branch = P.branch()
+    with Backend(RECEIVE, cut):
+        refused("the connection breaks at the push", "remote", "unknown",
+                ["a"], branch=branch, verdict="unknown")
+    goes("the same once more", want, branch=branch, keep=True)
+    with Backend(RECEIVE, taken_and_cut):
+        goes("it breaks after the remote took it", want, keep=True)
+    branch, mark = P.branch(), P.mark()
+    with Backend(RECEIVE, taken_and_cut) as b, Backend(
+            ("GET", "info/refs"), cut, 0) as refs:
+        def then(serve, s, *more):
+            refs.left = 9
+            return taken_and_cut(serve, s, *more)
+        b.fn = then
+        r = P.publish(["a"], branch)
+    row("it breaks, and the remote says nothing any more", "unknown",
+        "remote", "unknown", r.get("code") == "unknown" and P.files(
+            P.tip(branch)) == want, r, published_by(P.told(mark, r), r))
+    mark = P.mark()
+    r = P.publish(["a"], branch)
+    row("the same once more, when it is there", "is known again", "remote",
+        "already_there", r.get("commit") == P.tip(branch), r,
+        published_by(P.told(mark, r), r))
+    together()
+    reset()
+
+
+def answer(i, timeout=60):
+    """of a call, whichever comes first of several"""
+    for m in P.s.notes:
+        if m.get("id") == i and "method" not in m:
+            return m["result"]["structuredContent"]
+    return P.s.answer(i, timeout)["result"]["structuredContent"]
+
+
+def together():
+    """two of one client to one branch, at once"""
+    P.sh("echo 2 >>b")
+    branch, mark = P.branch(), P.mark()
+    ids = [P.s.start_call("publish", **P.args([f], branch)) for f in "ab"]
+    v = [answer(i) for i in ids]
+    won = [r for r in v if r.get("outcome") == "pushed"]
+    lost = [r for r in v if r.get("status") == "error"]
+    row("two at once to one branch", "one lands, one is refused", "remote",
+        "pushed", len(won) == len(lost) == 1 and
+        P.tip(branch) == won[0]["commit"] and
+        len(P.files(won[0]["commit"])) == 1 and lost[0]["code"] in (
+            "push", "upstream_moved"), v,
+        published_by(P.told(mark, won[0]), won[0]) if won else None)
+
+
+# --- while it is packed -------------------------------------------------------------------
+
+def test_races():
+    reset()
+    P.sh("mkdir -p r/d; echo x >r/d/passwd; echo x >r/f; echo x >r/l")
+    job = P.s.call("sandbox_exec_background", container_id=P.box,
+                   working_dir=P.at + "/r", commands=[
+                       "mkdir e; printf 'clean\\n' >c; printf 'k = \"%s\"\\n' "
+                       ">s; ln -s /etc d2; ln -s /etc/passwd l2; echo x >l1; "
+                       "while sleep .002; do cp c f; cp s f; cp -d l2 l0; mv -T l0 l; "
+                       "cp l1 l0; mv -T l0 l; mv -T d d1; ln -s /etc d; rm d;"
+                       " mv -T d1 d; done" % SECRET])["job_id"]
+    passwd = P.sh("cat /etc/passwd")[1].encode()
+    seen, bad = {}, []
+    for name in ["f"] * 2 + ["l"] + ["d/passwd"] * 2:
+        before, branch = P.refs(), P.branch()
+        r = P.publish(["r/" + name], branch)
+        word = r.get("outcome") or r.get("code")
+        seen.setdefault(name, []).append(word)
+        got = P.files(r["commit"]) if word == "pushed" else {}
+        if word != "pushed" and P.refs() != before or any(
+                k != "r/" + name or v[0] != "100644" or SECRET.encode() in
+                v[1] or v[1] == passwd for k, v in got.items()):
+            bad.append((r, got))
+        if r.get("status") == "error" and word not in (
+                "secret", "sensitive", "mode", "missing", "path"):
+            bad.append(r)
+    P.s.call("sandbox_exec_kill", job_id=job)
+    for what, name in (
+            ("a file that turns clean and secret meanwhile", "f"),
+            ("a file that turns to a link and back", "l"),
+            ("a directory that turns to a link out", "d/passwd")):
+        row(what, "as it was judged, or refused", "judge", "race", not bad,
+            (seen, bad))
+    print("# races: %r" % seen)
+    reset()
+
+
+# --- somebody is killed --------------------------------------------------------------------
+
+class Hold(Backend):
+    """a request stops there until let go; before or after it was served"""
+
+    def __init__(self, service, served=False):
+        super().__init__(service, self.wait)
+        self.served, self.came = served, threading.Event()
+        self.go = threading.Event()
+
+    def wait(self, serve, s, *more):
+        if self.served:
+            serve(Sink(), *more)
+        self.came.set()
+        self.go.wait(60)
+        return False if self.served else serve(s, *more)
+
+    def __exit__(self, *_):
+        self.go.set()
+        super().__exit__()
+
+
+def running(word):
+    """processes of the suite with a word in their arguments"""
+    found = []
+    for pid in mcp.tree(P.s.pid):
+        try:
+            with open("/proc/%d/cmdline" % pid, "rb") as f:
+                if word in f.read():
+                    found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+def victim(who, boxes):
+    v = P.s.processes().get(who[:15], [])
+    if who == "sbx-init":       # that of the publisher
+        v = [p for p in v if p not in boxes]
+    if who == "sbxd" and not v:
+        v = [P.s.pid]
+    return v
+
+
+def killed(who, place, came, files, setup, want, hold=None):
+    """never half a state; unknown only after the push began; again is safe"""
+    what = "%s is killed %s" % (who, place)
+    reset()
+    P.sh(*setup)
+    branch, mark, before = P.branch(), P.mark(), P.refs()
+    boxes = P.s.processes().get("sbx-init", [])
+    with hold or Backend(("", ""), None):
+        call = P.s.start_call("publish", **P.args(files, branch))
+        pids = P.s.wait_for(lambda: came() and victim(who, boxes))
+        if not pids:
+            row(what, "?", "", "", False, "it did not come there")
+            return
+        for p in pids:
+            mcp.kill(p)
+        if hold:
+            time.sleep(0.05)
+            hold.go.set()
+        if who == "sbxd":
+            P.s.close()
+            r = {"code": "ended"}
+            P.again()
+            P.sh(*setup)
+        else:
+            r = answer(call)
+    began = hold is not None and hold.service == RECEIVE
+    there = P.tip(branch)
+    half = there and (P.files(there) != want or P.repo.git(
+        "rev-parse", there + "^") != P.base) or sorted(
+            x for x in P.refs().split("\n") if not x.endswith(
+                "/" + branch)) != sorted(before.split("\n"))
+    told = r.get("outcome") == "pushed" and there or r.get("code") in (
+        ("unknown", "push", "ended") if began else
+        ("suite", "fetch", "mode", "ended"))
+    P.s.wait_for(lambda: P.s.processes().get("sbx-proxy") and
+                 P.s.processes().get("sbx-broker"))
+    again = P.s.wait_for(lambda: [x for x in [P.publish(files, branch)] if
+                         x.get("code") not in ("suite", "fetch")], 20)
+    again = again[0] if again else {}
+    word = again.get("outcome") or again.get("code")
+    good = P.tip(branch) and P.files(P.tip(branch)) == want and (
+        not there or P.tip(branch) == there) and (
+            word in ("pushed", "already_there") or
+            who == "sbxd" and there and word == "unchanged")
+    row(what, "no half state; again is safe", "monitor", "killed",
+        not half and told and good, (half, r, there, again))
+    print("# %s: %s, the remote %s; again: %s" % (
+        what, r.get("outcome") or r.get("code"), "has it" if there else
+        "has it not", word))
+    del mark
+
+
+def test_killed():
+    """in CI one of a kind; `all`: each of them at each place"""
+    whole = "all" in sys.argv
+    setup, want = ["echo 2 >>a"], {"a": text("1\n2\n")}
+    everybody = ("sbx-init", "sbx-broker-courier", "sbx-broker", "sbx-proxy",
+                 "sbxd")
+    for place, service, served, who in (
+            ("at the fetch", UPLOAD, False, everybody[:1]),
+            ("at the push, before it arrived", RECEIVE, False,
+             everybody[1:3]),
+            ("at the push, after it arrived", RECEIVE, True,
+             everybody[4:])):
+        for w in everybody if whole else who:
+            hold = Hold(service, served)
+            killed(w, place, hold.came.is_set, ["a"], setup, want, hold)
+    size = 48 << 20
+    for w in ("sbxd-judge", "sbx-init", "sbxd") if whole else ["sbxd-judge"]:
+        killed(w, "while it is judged", lambda: P.s.processes().get(
+            "sbxd-judge"), ["big"], ["truncate -s %d big" % size],
+            {"big": ("100644", bytes(size))})
+    files = {"m/%d" % i: text("%d\n" % i) for i in range(1, 2001)}
+    for w in ("sbx-init", "sbxd") if whole else ():
+        killed(w, "while it is built", lambda: running(b"index-info"),
+               list(files), ["mkdir m; for i in $(seq 2000); do echo $i "
+                             ">m/$i; done"], files)
+
+
+# --- the publisher lies ----------------------------------------------------------------------
+
+# git in the publisher's sandbox; the branch says how it lies
+LIAR = r"""#!/bin/bash
+[ "${GIT_DIR-}" = /workspace/repo ] || exec git.real "$@"
+lie=/workspace/lie
+v="$*"
+case $v in *refs/heads/lie-*) r=${v##*refs/heads/lie-}
+	echo "${r%%[ :]*}" >$lie;; esac
+did() { case "$*" in *ls-remote*) echo ls;; *cat-file\ --batch) echo cat;;
+	*write-tree*) echo tree;; *diff-tree*) echo diff;; *push*) echo push;;
+	esac; }
+url() { for a; do case $a in https:*) echo "$a"; return;; esac; done; }
+spec() { for a; do case $a in *:refs/*) echo "$a"; return;; esac; done; }
+u=$(url "$@") s=$(spec "$@")
+id=${s%%:*} ref=${s#*:}
+push() { git.real push --porcelain --no-verify "$@"; }
+case "$(cat $lie 2>/dev/null) $(did "$@")" in
+no-tip\ ls) git.real "$@" | grep -v refs/heads/lie-;;
+no-tip\ push|old-tip\ push) push -f "$u" "$s";;
+old-tip\ ls) git.real "$@" | awk '$2 == "HEAD" && !/^ref/ { h = $1 }
+	$2 ~ /lie-/ { sub(/^[0-9a-f]*/, h) } { print }';;
+bytes\ cat) git.real "$@" | sed 's/^author .*/author Other <o@o> 1 +0000/';;
+pushed\ push) echo "$id" >/workspace/said
+	printf 'To x\n*\t%s\t[new branch]\nDone\n' "$s";;
+pushed\ ls) [ -f /workspace/said ] || exec git.real "$@"
+	printf '%s\trefs/heads/lie-pushed\n' "$(cat /workspace/said)";;
+commit\ push) c=$(git.real -c user.name=x -c user.email=x@x commit-tree \
+	-m evil "$id^{tree}" </dev/null); push "$u" "$c:$ref";;
+ref\ push) push "$u" "$id:refs/heads/evil";;
+tag\ push) push "$u" "$s" "$id:refs/tags/evil";;
+delete\ push) push "$u" :refs/heads/main;;
+twice\ push) git.real "$@"; r=$?; push -f "$u" "$id^:$ref" >/dev/null 2>&1
+	exit $r;;
+tree\ tree) printf '100644 %s\tevil\0' "$(echo evil | git.real hash-object -w \
+	--stdin)" | git.real update-index -z --index-info; exec git.real "$@";;
+tree\ diff) ;;
+*) exec git.real "$@";;
+esac
+"""
+
+
+def test_publisher_lies():
+    """in place of git in its sandbox, a program that does what it likes"""
+    global P    # pylint: disable=global-statement
+    if os.getuid() != 0:
+        tap.absent("only root can put a program in git's place",
+                   "a publisher that lies")
+        return
+    honest, top = P, tempfile.mkdtemp(prefix="liar-")
+    P = Place()
+    try:
+        with open(top + "/git", "w") as f:
+            f.write(LIAR)
+        P.start(prefix=["unshare", "-m", "sh", "-ec", "mount -t tmpfs t %s/m; "
+                        "mkdir %s/m/u %s/m/w; mount -t overlay o -o "
+                        "lowerdir=/usr,upperdir=%s/m/u,workdir=%s/m/w /usr; "
+                        "cp /usr/bin/git /usr/bin/git.real; install -m 755 "
+                        "%s/git /usr/bin/git; exec \"$@\"" % ((top,) * 6),
+                        "sh"] if not os.mkdir(top + "/m") else ())
+        P.sh("echo 2 >>a")
+        lies()
+    finally:
+        P.close()
+        P = honest
+        shutil.rmtree(top, ignore_errors=True)
+
+
+def lies():
+    want = {"a": text("1\n2\n")}
+    ahead = P.repo.commit({"b": "theirs\n"}, "refs/heads/lie-no-tip", P.base)
+    P.repo.git("update-ref", "refs/heads/lie-old-tip", ahead)
+    for lie, what, layer, word in (
+            ("no-tip", "the branch is not there", "proxy", "the ref is there "
+             "already, and was granted as a new one"),
+            ("old-tip", "the branch is at the base", "proxy",
+             "the ref is not where it was when this was granted"),
+            ("bytes", "another base commit", "judge", "base"),
+            ("tree", "one file more in the tree", "monitor", "disagree"),
+            ("pushed", "it pushed, and did not", "monitor", "disagree"),
+            ("commit", "pushes another commit", "proxy",
+             "it pushes another commit than the granted one"),
+            ("ref", "pushes to another ref", "proxy",
+             "it changes another ref than the granted one"),
+            ("tag", "pushes a tag, too", "proxy",
+             "it changes more than one ref"),
+            ("delete", "deletes the default branch", "proxy",
+             "it deletes a ref")):
+        if "all" in sys.argv or lie not in ("ref", "tag", "delete"):
+            refused("a publisher that lies: " + what, layer, word, ["a"],
+                    branch="lie-" + lie)
+    goes("a publisher that pushes a second time", want, branch="lie-twice",
+         keep=True)
+    row("its second push", "refused", "proxy", "no_grant",
+        P.s.wait_for(lambda: [
+            r for r in P.s.journal() if r["op"] == "egress" and
+            r["fields"].get("code") == "no_grant"], 10))
+
+
 def main():
     global P    # pylint: disable=global-statement
     try:
@@ -522,8 +925,8 @@ def main():
     try:
         P.start()
         for name, test in list(globals().items()):
-            if not name.startswith("test_") or (
-                    len(sys.argv) > 1 and name not in sys.argv):
+            only = [x for x in sys.argv[1:] if x != "all"]
+            if not name.startswith("test_") or only and name not in only:
                 continue
             began = time.monotonic()
             try:

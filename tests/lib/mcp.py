@@ -125,7 +125,7 @@ class Suite(Client):
     """A private suite below an SBX_ROOT of its own, removed at the end."""
 
     def __init__(self, copy_root=None, conf="", env=None, stderr=None,
-                 root=None):
+                 root=None, prefix=()):
         self.root = root or tempfile.mkdtemp(prefix="sbx-test-")
         os.chmod(self.root, 0o755)
         if conf:
@@ -133,7 +133,7 @@ class Suite(Client):
             with open(self.root + "/etc/sbx.conf", "w") as f:
                 f.write(conf)
         self.env = dict(os.environ, SBX_ROOT=self.root, **(env or {}))
-        argv = [BUILD + "/sbx", "mcp", "--private"]
+        argv = [*prefix, BUILD + "/sbx", "mcp", "--private"]
         if copy_root:
             argv += ["--copy-root", copy_root]
         super().__init__(argv, env=self.env, stderr=stderr)
