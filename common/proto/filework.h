@@ -87,6 +87,18 @@ enum sbx_change_flag {
 #define SBX_FILE_MAX_LIST 1000000u	/* names that one walk looks at, */
 #define SBX_FILE_MAX_NAMES (64u << 20)	/* and bytes of them */
 #define SBX_FILE_LIST_MS 3000u	/* and for how long: no model waits for / */
-#define SBX_FILE_MS 40000		/* then the helper ends */
+#define SBX_FILE_MS 40000		/* then the helper ends; one that packs, */
+#define SBX_FILE_PACK_MS 600000	/* after so long without a byte, then in all */
+
+/* Seconds until a helper that packs ends if it comes no further; 0: it is over
+ * now.  spent_ms: since it began. */
+static inline unsigned
+sbx_file_pack_left_s(uint64_t spent_ms)
+{
+	uint64_t left = spent_ms < SBX_FILE_PACK_MS ? SBX_FILE_PACK_MS -
+	    spent_ms : 0;
+
+	return ((unsigned)((left < SBX_FILE_MS ? left : SBX_FILE_MS) / 1000));
+}
 
 #endif

@@ -181,6 +181,19 @@ file_list(struct file_work *w)
 
 /* --- pack ----------------------------------------------------------------------- */
 
+/* All of it may take long, and each step not. */
+static int
+pack_moves(struct file_work *w)
+{
+	unsigned s = sbx_file_pack_left_s((sbx_mono_ns() - w->began_ns) /
+	    1000000);
+
+	if (s == 0)
+		return (file_failed(w, ETIMEDOUT, "the stream"));
+	(void)alarm(s);
+	return (0);
+}
+
 static int
 pack_head(struct file_work *w, unsigned type, unsigned mode, const char *name,
     uint64_t size)
@@ -206,9 +219,12 @@ pack_data(struct file_work *w, int fd, uint64_t size, const char *name)
 	static char buf[128 << 10];
 
 	while (size > 0) {
-		ssize_t n = read(fd, buf, size < sizeof(buf) ? (size_t)size :
-		    sizeof(buf));
+		ssize_t n;
 
+		if (pack_moves(w) != 0)
+			return (-1);
+		n = read(fd, buf, size < sizeof(buf) ? (size_t)size :
+		    sizeof(buf));
 		if (n <= 0)
 			return (file_failed(w, n == 0 ? ESTALE : errno, name));
 		if (sbx_write_all(w->out, buf, (size_t)n) != 0)
@@ -274,6 +290,7 @@ file_pack(struct file_work *w)
 	const char *list, *p;
 	int dir;
 
+	w->began_ns = sbx_mono_ns();
 	if (file_resolve(w, w->q->path, &st) != 0)
 		return;
 	dir = open(w->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -293,7 +310,7 @@ file_pack(struct file_work *w)
 			(void)file_failed(w, ENAMETOOLONG, p);
 			return;
 		}
-		if (pack_one(w, dir, p) != 0)
+		if (pack_moves(w) != 0 || pack_one(w, dir, p) != 0)
 			return;
 		w->r.count++;
 	}

@@ -109,6 +109,7 @@ void file_start(struct init *in, const struct sbx_init_file *q,
 struct file_work {
 	const struct sbx_init_file *q;
 	uint64_t max;			/* bytes of its answer */
+	uint64_t began_ns;		/* monotonic; of a PACK */
 	int in, out;
 	struct sbx_init_filed r;	/* its strings are the two below */
 	/* reason, of what was written: what a change could not keep, or "" */

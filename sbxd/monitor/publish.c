@@ -25,7 +25,8 @@
 #define GRANT_NS (60 * S_NS)		/* for a grant */
 #define READ_NS (30 * S_NS)		/* for the line of a script */
 #define BASE_NS (60 * S_NS)		/* for the base to be read */
-#define FILES_NS (300 * S_NS)		/* for the files to cross and be judged */
+/* for the files to cross and be judged: longer than that takes who packs them */
+#define FILES_NS (SBX_FILE_PACK_MS * MS_NS + 30 * S_NS)
 #define FINDINGS_BYTES 28672		/* as in JUDGED */
 #define SLACK_NS (30 * S_NS)		/* for a script's end to be known */
 

@@ -2,6 +2,7 @@
 
 #include "common/base/base.h"
 #include "common/base/sha256.h"
+#include "common/proto/filework.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -290,6 +291,19 @@ test_same_secret(void)
 	ok(sbx_same_secret(a, b, 15), "but for what is not compared");
 }
 
+static void
+test_pack_left(void)
+{
+	const uint64_t all = SBX_FILE_PACK_MS, idle = SBX_FILE_MS;
+
+	ok(sbx_file_pack_left_s(0) == idle / 1000 &&
+	    sbx_file_pack_left_s(2 * idle) == idle / 1000,
+	    "what packs may go on as long as it moves");
+	ok(sbx_file_pack_left_s(all - 5000) == 5 &&
+	    sbx_file_pack_left_s(all) == 0 &&
+	    sbx_file_pack_left_s(UINT64_MAX) == 0, "up to a limit");
+}
+
 int
 main(void)
 {
@@ -303,5 +317,6 @@ main(void)
 	test_files();
 	test_sha256();
 	test_same_secret();
+	test_pack_left();
 	return (tap_done());
 }
