@@ -36,7 +36,12 @@
 
 /*
  * Where an object is not there it is said to be missing, and not fetched for
- * itself: whoever promised it is forgotten.  Blobs are fetched in one go.
+ * itself: whoever promised it is forgotten.  Blobs are fetched in one go.  How
+ * large one is that is asked for by its id cannot be known before; so where the
+ * directories of the declared files are small, these are asked for, with a limit
+ * (for each depth by itself: a directory that is in another is not looked into
+ * by tree:1), and else, or where that is not understood, what comes is cut off when it is
+ * more than could be used: then it goes on with the attributes alone.
  */
 #define FETCH "url=$1 base=$2 branch=$3 second=$4\n" \
 	"cat >names || exit 1\n" \
@@ -76,10 +81,32 @@
 	"--format='%(objecttype) %(objectname)' -- $base; }\n" \
 	"{ list <attributes && list <names; } 2>err >entries || no fetch\n" \
 	"awk '$1 == \"tree\" && !s[$2]++ { print $2 }' entries >trees\n" \
-	"awk '$1 == \"blob\" && !s[$2]++ { print $2 }' entries >blobs\n" \
-	"if [ -s blobs ]; then git -c fetch.negotiationAlgorithm=noop fetch -q " \
-	"--no-tags --no-write-fetch-head --stdin -- \"$url\" <blobs 2>err || " \
-	"no fetch; fi\n" \
+	"blobs() { awk '$1 == \"blob\" && !s[$2]++ { print $2 }'; }\n" \
+	"list <attributes 2>err | blobs >attrs || no fetch\n" \
+	"list <names 2>err | blobs >old || no fetch\n" \
+	"cat attrs old >blobs\n" \
+	"while IFS= read -r -d '' p; do d=${p%/*}; n=${p//[!\\/]/}; " \
+	"[ \"$d\" = \"$p\" ] && d=; printf '%s\\0' \"$d\" >>level.${#n}; " \
+	"done <names\n" \
+	"for f in level.*; do if [ $f = level.0 ]; then " \
+	"git rev-parse $base^{tree}; else sort -zu $f | xargs -0r git ls-tree " \
+	"-d --full-tree --format='%(objectname)' -- $base; fi 2>err | " \
+	"sort -u >parents.${f#*.}; done\n" \
+	"entries=$(git cat-file --batch-check='%(objectsize)' < <(cat " \
+	"parents.*) | awk '{ t += $1 } END { print int(t / 40) }')\n" \
+	"few() { (ulimit -c 0; ulimit -f 36864; git -c " \
+	"fetch.negotiationAlgorithm=noop -c fetch.unpackLimit=1 fetch -q " \
+	"--depth=1 --no-tags --no-write-fetch-head \"$@\" --stdin -- \"$url\") " \
+	"2>err; }\n" \
+	"limited() { set -- parents.*; [ $# -le 3 ] || return 1; r=0\n" \
+	"cp attrs also; for f; do cat also $f >wanted; : >also; " \
+	"[ ! -s wanted ] || few --filter=combine:blob:limit=16777217+tree:1 " \
+	"<wanted || { r=1; break; }; done; forget; return $r; }\n" \
+	"if [ -s old ] && [ $entries -le $(($(wc -l <old) * 16 + 64)) ] && " \
+	"limited; then :; elif [ -s blobs ]; then few <blobs || { " \
+	"grep -q -e 'signal 25' -e 'index-pack' err || no fetch; " \
+	"rm -f repo/objects/pack/tmp_*; " \
+	"if [ -s attrs ]; then few <attrs || no fetch; fi; }; fi\n" \
 	"git cat-file --batch-check='%(objectname) %(objectsize)' <blobs | " \
 	"awk '$2 <= 16777216 && t + $2 <= 33554432 { t += $2; print $1 }' " \
 	">small\n" \
