@@ -67,18 +67,19 @@ const char sbx_install_again[] =
 /* A name's first letter, the others, and what may follow it: none of it is
  * special between single quotes. */
 static const struct manager {
-	const char *name, *first, *others, *more;
+	const char *name, *verb, *first, *others, *more;
 	bool scopes;		/* a name may be "@SCOPE/NAME" */
 	bool hosts;		/* ... must be "HOST.DOMAIN/PATH" */
 	bool upgrade;
 } managers[] = {
-	{ "pip", ALNUM, ALNUM "._-", "[]<>=!~*, ._-+" ALNUM, false, false,
-	    true },
-	{ "npm", ALNUM "_", ALNUM "._~-", "@^~<>=.*|+ -" ALNUM, true, false,
+	{ "pip", "install", ALNUM, ALNUM "._-", "[]<>=!~*, ._-+" ALNUM, false,
+	    false, true },
+	{ "npm", "install", ALNUM "_", ALNUM "._~-", "@^~<>=.*|+ -" ALNUM,
+	    true, false, false },
+	{ "cargo", "add", ALNUM "_", ALNUM "_-", "@^~<>=.*, +-" ALNUM, false,
+	    false, false },
+	{ "go", "get", ALNUM, ALNUM "._~/-", "@.+_~-" ALNUM, false, true,
 	    false },
-	{ "cargo", ALNUM "_", ALNUM "_-", "@^~<>=.*, +-" ALNUM, false, false,
-	    false },
-	{ "go", ALNUM, ALNUM "._~/-", "@.+_~-" ALNUM, false, true, false },
 };
 
 static const struct manager *
@@ -124,7 +125,7 @@ sbx_install_named(const char *manager, const char *package)
 	if (*s == '\0' || strchr(m->first, *s) == NULL)
 		return (false);
 	dot = strcspn(s, ".");
-	if (m->hosts && dot > strcspn(s, "/@"))
+	if (m->hosts && (s[dot] == '\0' || dot > strcspn(s, "/@")))
 		return (false);
 	s += strspn(s, m->others);
 	return (strspn(s, m->more) == strlen(s));
@@ -141,7 +142,7 @@ sbx_install_line(struct sbx_buf *b, const char *manager, bool upgrade,
 	if (m == NULL || len == 0 || end[-1] != '\0' ||
 	    (upgrade && !m->upgrade))
 		return (SBX_E_SYNTAX);
-	r = sbx_buf_printf(b, "%s install%s", m->name, upgrade ?
+	r = sbx_buf_printf(b, "%s %s%s", m->name, m->verb, upgrade ?
 	    " --upgrade" : "");
 	for (; r == 0 && s < end; s += strlen(s) + 1) {
 		if (!sbx_install_named(manager, s))

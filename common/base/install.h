@@ -32,7 +32,7 @@ extern const char sbx_install_again[];
  */
 bool sbx_install_named(const char *manager, const char *package);
 /*
- * Add the line "MANAGER install [--upgrade] PACKAGE ..." with its NUL: words of
+ * Add the line "MANAGER VERB [--upgrade] PACKAGE ..." with its NUL: words of
  * a shell, which expands nothing in them.  packages: each with its NUL.  0;
  * SBX_E_SYNTAX: one of them is no name, or there is none; SBX_E_LIMIT.
  */

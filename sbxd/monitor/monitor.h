@@ -222,7 +222,7 @@ struct limits {
 /* What package_install put into a sandbox, for fresh verifications. */
 struct installs {
 	char *lines;			/* owned: of install.h, each with its
-					 * NUL */
+					 * NUL; SBX_INSTALLS_BYTES, or NULL */
 	uint32_t count, len;
 	uint32_t left_out;		/* installs that are none of these */
 };

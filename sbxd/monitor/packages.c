@@ -24,30 +24,25 @@ installs_copy(struct installs *to, const struct installs *from)
 {
 	struct installs copy = *from;
 
+	copy.lines = NULL;
 	if (from->len > 0) {
-		copy.lines = sbx_xcalloc(1, from->len);
+		copy.lines = sbx_xcalloc(1, SBX_INSTALLS_BYTES);
 		memcpy(copy.lines, from->lines, from->len);
 	}
 	installs_clear(to);
 	*to = copy;
 }
 
-/* The same again is later by that, and there once. */
-static void
-forget_same(struct installs *i, const char *line)
+/* Where it has the same, NULL: nowhere. */
+static char *
+find(const struct installs *i, const char *line)
 {
-	size_t len;
-	char *p;
+	char *p = i->lines;
 
-	for (p = i->lines; p < i->lines + i->len; p += len) {
-		len = strlen(p) + 1;
-		if (strcmp(p, line) != 0)
-			continue;
-		i->len -= (uint32_t)len;
-		i->count--;
-		memmove(p, p + len, (size_t)(i->lines + i->len - p));
-		return;
-	}
+	for (uint32_t at = 0; at < i->len; at += (uint32_t)strlen(p + at) + 1)
+		if (strcmp(p + at, line) == 0)
+			return (p + at);
+	return (NULL);
 }
 
 static bool
@@ -57,14 +52,20 @@ room(const struct installs *i, size_t len)
 	    i->len + len <= SBX_INSTALLS_BYTES);
 }
 
+/* The same again is later by that, and there once. */
 static void
 add(struct installs *i, const char *line)
 {
 	size_t len = strlen(line) + 1;
+	char *p;
 
 	if (i->lines == NULL)
 		i->lines = sbx_xcalloc(1, SBX_INSTALLS_BYTES);
-	forget_same(i, line);
+	if ((p = find(i, line)) != NULL) {
+		i->len -= (uint32_t)len;
+		i->count--;
+		memmove(p, p + len, (size_t)(i->lines + i->len - p));
+	}
 	if (len == 1 || !room(i, len)) {
 		if (i->left_out < UINT32_MAX)
 			i->left_out++;
@@ -111,7 +112,8 @@ packages_note(struct monitor *m, struct worker *w,
 	    strcmp(r->tool, "package_install") == 0 &&
 	    sbx_install_line(&line, q->manager, q->upgrade != 0,
 	    q->packages.data, q->packages.len) == 0 &&
-	    room(&sb->installs, line.len);
+	    (room(&sb->installs, line.len) ||
+	    find(&sb->installs, line.data) != NULL);
 	r->install = sbx_xstrdup(kept ? line.data : "");
 	if (r->state == SBX_RUN_ENDED)
 		packages_run_ended(m, r);

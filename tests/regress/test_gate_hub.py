@@ -617,6 +617,312 @@ def test_shutdown():
                "no judge stays")
 
 
+# --- what package_install installed ---------------------------------------------
+
+def layers(found=PYTHON, **kw):
+    """a hub whose engine makes layers of sandboxes, which end with it"""
+    h = hub(found, **kw)
+    h.died = []
+
+    def take(p, m):
+        p.send("SNAP_TAKEN", m.id, container=m["container"],
+               snapshot=m["snapshot"], files=1,
+               digest="d" * 64 if m["end"] else "")
+        if m["end"]:
+            h.died.append(m["container"])
+            p.send("SANDBOX_ENDED", 0, container=m["container"], why=1)
+    h.on_SNAP_TAKE = take
+    h.on_SNAP_RESTORE = lambda p, m: p.send(
+        "SNAP_RESTORED", m.id, container=m["container"],
+        snapshot=m["snapshot"])
+    return h
+
+
+def net_box(h, a):
+    w = h.begin(a, "sandbox_initialize")
+    box = h.box(w, want_network=1)["container"]
+    h.result(w)
+    return box
+
+
+def note(h, w, run, *packages, **values):
+    return h.ask(w, "PACKAGE_NOTE", run=run, packages=list(packages),
+                 **{"manager": "pip", "whole": 1, **values})
+
+
+def install(h, a, box, *packages, tool="package_install", **values):
+    """kept?"""
+    w = h.begin(a, tool)
+    m = note(h, w, h.run(w, box)["run"], *packages, **values)
+    h.result(w)
+    return m["kept"] if m and m.name == "PACKAGE_NOTED" else m
+
+
+def of_layers(h):
+    """the commands that made some"""
+    return [m for m in h.named("ENGINE_EXEC") if len(m["argv"]) > 4]
+
+
+def deps(h, w, g):
+    return h.ask(w, "GATE_DEPS", gate=g["gate"])
+
+
+def test_packages():
+    with layers() as h:
+        a = client(h)
+        box = net_box(h, a)
+        ok(install(h, a, box, "one", "two>=2", "[") == 0 and
+           install(h, a, box, "one", "two >= 2") == 1 and
+           install(h, a, box, "@s/n", manager="npm") == 1 and
+           install(h, a, box, "one", upgrade=1) == 1, "what is kept is told")
+        w = h.begin(a)
+        h.records.clear()
+        g = start(h, w, box)
+        ok(g.name == "GATE_STATE" and g["phase"] == MAKING, "it begins", g)
+        m = end(h, w, g)
+        want = ["pip install one 'two >= 2'", "npm install @s/n",
+                "pip install --upgrade one"]
+        x, made = of_layers(h)[-1], h.named("SANDBOX_CREATE")
+        ok(x["argv"][:2] == ["bash", "-c"] and x["argv"][5:] == want and
+           any(e.startswith("HTTPS_PROXY=") for e in x["env"]) and
+           x["cwd"] == "/workspace", "the monitor installs them", x)
+        ok(made[-2]["container"] == x["container"] != box and
+           made[-2]["image"] == IMAGE and made[-2]["snapshot"] == "" and
+           h.named("PROXY_OPEN")[-1]["container"] == x["container"],
+           "in a sandbox of the image that has a way out", made)
+        s = h.named("SNAP_TAKE")[-1]
+        ok(s["container"] == x["container"] and s["end"] == 1 and
+           made[-1]["snapshot"] == s["snapshot"] and made[-1]["image"] ==
+           IMAGE and h.named("ENGINE_UNPACK")[-1]["container"] ==
+           made[-1]["container"], "the files go to another, on what came of "
+           "that, which has none", made)
+        ok(m["passed"] == 1 and m["layer"].startswith("sha256:"), "a pass", m)
+        d = deps(h, w, g)
+        ok(d["packages"] == want and d["prepared"] == 1 and d["setup"] == ""
+           and d["layer"] == m["layer"] and d["left_out"] == 1 and
+           d["cached"] == 0 and d["run"] == x["run"] and d["error"] == 0,
+           "what it is made of", d)
+        r = [r for r in h.records if r["op"] == "verify_fresh"]
+        ok([(x["phase"], x["flags"]) for x in r] == [("start", 1), ("end", 2)]
+           and r[0]["fields"]["packages"] == " ".join(want) and
+           r[1]["fields"]["layer"] == m["layer"],
+           "recorded, before it began durably", r)
+        n = len(of_layers(h))
+        m2 = end(h, w, start(h, w, box))
+        ok(m2["passed"] == 1 and m2["layer"] == m["layer"] and
+           len(of_layers(h)) == n, "again it is there", m2)
+        ok(refused(deps(h, h.begin(client(h, 1002)), g), "unknown_run"),
+           "nobody else learns of it")
+        clean(h, g, "packages")
+
+
+def test_packages_hostile():
+    """Nothing but names, of a run of that tool, once."""
+    with layers() as h:
+        a, b = client(h), client(h, 1002)
+        box, plain = net_box(h, a), box_of(h, a)
+        for manager, names in (
+                ("pip", ("--index-url=x", "-r", "./x", "../x", "/x", ".",
+                         "x.whl", "x/y", "git+https://h/x", "x @ file:///y",
+                         "x;y", "$(x)", "x'y", 'x"y', "x\ny", "x`y`", "")),
+                ("npm", ("me/it", "x.tgz", "file:x", "x@file:y", "@s",
+                         "@s/../x", "npm:x", "x@y/z", "x'")),
+                ("cargo", ("./x", "x/y", "--path", "x@git:y")),
+                ("go", ("./...", "all", "x", "localdir/x@v1", "x.org/a b")),
+                ("apt", ("x",)), ("", ("x",)), ("pip'", ("x",))):
+            for name in names:
+                k = install(h, a, box, name, manager=manager)
+                ok(k == 0, f"{manager} {name!r} is no name", k)
+        for manager, name in (("pip", "a[b]>=1,<2"), ("npm", "@s/n@^1.2"),
+                              ("cargo", "serde@1"),
+                              ("go", "example.org/x/y@v1.2.3")):
+            ok(install(h, a, box, name, manager=manager) == 1,
+               f"{manager} {name}")
+        ok(install(h, a, box, "x", whole=0) == 0 and
+           install(h, a, box) == 0 and
+           install(h, a, box, "x", manager="npm", upgrade=1) == 0 and
+           install(h, a, box, "x", tool="sandbox_exec") == 0 and
+           install(h, a, plain, "x") == 0, "nor is what was not all named, "
+           "or by another tool, or without a way out")
+        w = h.begin(a, "package_install")
+        run_ = h.run(w, box)["run"]
+        wb = h.begin(b, "package_install")
+        ok(refused(note(h, wb, run_, "evil"), "unknown_run"),
+           "another's run is none")
+        w2 = h.begin(a, "package_install")
+        ok(refused(note(h, w2, run_, "evil"), "bad_argument"),
+           "nor one of another call")
+        ok(note(h, w, run_, "once")["kept"] == 1 and
+           refused(note(h, w, run_, "evil"), "bad_argument"),
+           "and what was told stays told")
+        g = start(h, w, box)
+        d = deps(h, w, g)
+        ok([p.split()[-1] for p in d["packages"]] == [
+            "'a[b]>=1,<2'", "'@s/n@^1.2'", "serde@1",
+            "example.org/x/y@v1.2.3", "once"], "so that is what is kept", d)
+        d = deps(h, w, start(h, w, plain))
+        ok(d["packages"] == [] and d["left_out"] == 1, "and there nothing", d)
+
+
+def test_packages_kept():
+    """What ended well, as often as there is room, as long as its state is."""
+    with layers() as h:
+        a = client(h)
+        box = net_box(h, a)
+        w = h.begin(a, "package_install")
+        s = h.ask(w, "SB_SNAPSHOT", container=box)["snapshot"]
+        h.on_ENGINE_EXEC = lambda p, m: (m.close(), p.send(
+            "ENGINE_EXEC_STARTED", m.id, run=m["run"]))
+        for status, why in ((256, 0), (0, 1), (9, 2)):
+            r = h.run(w, box)["run"]
+            note(h, w, r, "bad")
+            h.peers["engine"].send("ENGINE_EXITED", run=r, status=status,
+                                   why=why)
+            h.settle(0.05)
+        r = h.run(w, box)["run"]
+        note(h, w, r, "good")
+
+        def begin():
+            g = start(h, w, box)
+            d = deps(h, w, g)
+            h.settle(0.05)
+            return g, d
+        _, d = begin()
+        ok(d["packages"] == [] and d["left_out"] == 0,
+           "what failed or has not ended is none", d)
+        h.peers["engine"].send("ENGINE_EXITED", run=r)
+        h.settle(0.05)
+        g, d = begin()
+        ok(d["packages"] == ["pip install good"], "what ended well is", d)
+        h.on_ENGINE_EXEC = run
+        for m in h.named("ENGINE_EXEC"):
+            h.peers["engine"].send("ENGINE_EXITED", run=m["run"])
+        end(h, w, g)
+        for i in list(range(31)) + [3]:
+            install(h, a, box, f"p{i}")
+        ok(install(h, a, box, "more") == 0 and
+           install(h, a, box, "x" * 8000) == 0, "there is a limit")
+        g, d = begin()
+        ok(len(d["packages"]) == 32 and d["left_out"] == 2 and
+           d["packages"].count("pip install p3") == 1 and
+           d["packages"][-1] == "pip install p3", "the same is once, by its "
+           "last time; the rest is counted", d)
+        end(h, w, g)
+        h.ask(w, "SB_RESTORE", container=box, snapshot=s, force=1)
+        g, d = begin()
+        ok(d["packages"] == [] and d["left_out"] == 0,
+           "an earlier state has what it had", d)
+        end(h, w, g)
+        install(h, a, box, "x")
+        s = h.ask(w, "SB_SNAPSHOT", container=box)["snapshot"]
+        install(h, a, box, "y")
+        h.ask(w, "SB_RESTORE", container=box, snapshot=s, force=1)
+        for i in range(28):
+            install(h, a, box, f"{i:0200d}")
+        _, d = begin()
+        ok([p[-1] for p in d["packages"][:2]] == ["x", "0"] and
+           len(d["packages"]) == 29, "and gets more on that", d)
+
+
+def test_packages_shared():
+    with layers() as h:
+        a = client(h)
+        box = net_box(h, a)
+        install(h, a, box, "x")
+        h.on_ENGINE_EXEC = lambda p, m: (m.close(), p.send(
+            "ENGINE_EXEC_STARTED", m.id, run=m["run"]))
+        w, w2, w3 = h.begin(a), h.begin(a), h.begin(a)
+        g, g2 = start(h, w, box), start(h, w2, box)
+        h.wait(lambda: of_layers(h))
+        h.settle()
+        ok(len(of_layers(h)) == 1, "two wait for one layer")
+        h.kill_worker(w)
+        h.settle()
+        m = h.ask(w3, "GATE_WAIT", gate=g["gate"])
+        ok(m["phase"] == ENDED and "did not complete" in m["reason"] and
+           not h.named("SANDBOX_STOP"), "one that goes leaves it", m)
+        h.on_ENGINE_EXEC = run
+        h.peers["engine"].send("ENGINE_EXITED",
+                               run=of_layers(h)[0]["run"])
+        m = end(h, w2, g2)
+        ok(m["passed"] == 1 and len(of_layers(h)) == 1, "the other goes on",
+           m)
+        clean(h, g2, "shared")
+
+
+def test_packages_fail():
+    """In each phase, whatever goes: no pass, nothing stays."""
+    def exits(h, w):
+        h.peers["engine"].send("ENGINE_EXITED", status=256,
+                               run=of_layers(h)[-1]["run"])
+
+    def dies(h, w):
+        h.died.append(fresh_of(h))
+        h.peers["engine"].send("SANDBOX_ENDED", 0, container=fresh_of(h),
+                               why=0, reason="no more memory")
+
+    def cancel(h, w):
+        h.kill_worker(w)
+        if not h.named("PROXY_OPEN")[1:]:   # a late one is not kept
+            h.settle()
+            h.peers["engine"].send("SANDBOX_READY", 0,
+                                   container=fresh_of(h))
+
+    def no_layer(h, w):
+        m = h.named("SNAP_TAKE")[-1]
+        h.died.append(m["container"])
+        h.peers["engine"].send("SNAP_TAKEN", m.id, container=m["container"],
+                               snapshot=m["snapshot"], error=28,
+                               reason="disk full")
+
+    def no_way(h, w):
+        h.peers["proxy"].send("PROXY_OPENED", 0, container=fresh_of(h),
+                              error=5, reason="no more ports")
+
+    for until, how, word in (
+            ("SANDBOX_CREATE", dies, "no more memory"),
+            ("SANDBOX_CREATE", cancel, "its call did not complete"),
+            ("PROXY_OPEN", no_way, "its sandbox ended"),
+            ("PROXY_OPEN", cancel, "its call did not complete"),
+            ("ENGINE_EXEC", exits, "cannot be installed again"),
+            ("ENGINE_EXEC", dies, "no more memory"),
+            ("ENGINE_EXEC", cancel, "its call did not complete"),
+            ("SNAP_TAKE", no_layer, "disk full")):
+        with layers() as h:
+            a = client(h)
+            box = net_box(h, a)
+            install(h, a, box, "x")
+            w, w2 = h.begin(a), h.begin(a)
+            n = len(h.named(until))
+            setattr(h, "on_" + until, (lambda p, m: (m.close(), p.send(
+                "ENGINE_EXEC_STARTED", m.id, run=m["run"])))
+                if until == "ENGINE_EXEC" else nothing)
+            g = start(h, w, box)
+            h.wait(lambda: len(h.named(until)) > n)
+            h.settle()
+            how(h, w)
+            failed(h, w2, g, word, f"{how.__name__} at {until}")
+            d = deps(h, w2, g)
+            ok(d["prepared"] == 0 and d["layer"] == "" and d["packages"] ==
+               ["pip install x"] and d["error"] == (256 if how is exits else
+                                                    0), "and that is told",
+               d)
+            if how is exits:
+                ok(d["run"] == of_layers(h)[-1]["run"] and
+                   not h.named("ENGINE_FILE"), "with what was printed; no "
+                   "file went anywhere", d)
+    with layers() as h:
+        a = client(h)
+        box = net_box(h, a)
+        install(h, a, box, "x")
+        h.on_SANDBOX_CREATE = nothing
+        g = start(h, h.begin(a), box)
+        h.settle()
+        h.term()
+        ok(h.ended() == 0 and len(ends(h, g)) == 1,
+           "the suite ends meanwhile", h.said())
+
+
 if os.getuid() != 0:
     print("1..0 # SKIP only root can play clients of several uids")
     sys.exit(0)
