@@ -63,6 +63,14 @@ sbx_rest_branch_ok(const char *s)
 	return (true);
 }
 
+bool
+sbx_rest_page_ok(uint32_t page)
+{
+	const uint32_t n = page < SBX_REST_SMALL ? page : page - SBX_REST_SMALL;
+
+	return (n > 0 && n <= SBX_REST_PAGE_MAX);
+}
+
 const struct sbx_rest *
 sbx_rest_row(unsigned op)
 {

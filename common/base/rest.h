@@ -21,6 +21,14 @@ enum sbx_rest_op {
 	SBX_REST_OP_MAX
 };
 
+/* A page: its number, from 1 on; and with this added, one of pages of ten, which
+ * are for what has more text than an answer takes. */
+#define SBX_REST_SMALL 65536u
+#define SBX_REST_PAGE_MAX 10000u
+#define SBX_REST_ITEMS 100u	/* of a page, */
+#define SBX_REST_ITEMS_SMALL 10u /* and of a small one */
+bool sbx_rest_page_ok(uint32_t page);
+
 struct sbx_rest {
 	const char *name;	/* for records: "issue_view" */
 	const char *method;
@@ -28,7 +36,7 @@ struct sbx_rest {
 	 * text, which must be an object id (40 or 64 hexadecimal digits), ":b"
 	 * the text, which must be a branch's name, percent-encoded. */
 	const char *path;
-	bool paged;		/* page (from 1 on) and per_page=100 go with it */
+	bool paged;		/* a page of its list goes with it */
 	bool write;
 	unsigned answer;	/* the status of a success */
 	/* What a token needs for it: a JSON object for GitHub's

@@ -18,7 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PAGE_MAX 10000u
 
 struct rest {
 	struct courier *c;
@@ -78,7 +77,9 @@ make_path(struct rest *r)
 	}
 	(void)sbx_buf_str(b, p);
 	if (r->row->paged)
-		(void)sbx_buf_printf(b, "?per_page=100&page=%u", m->page);
+		(void)sbx_buf_printf(b, "?per_page=%u&page=%u",
+		    m->page < SBX_REST_SMALL ? SBX_REST_ITEMS :
+		    SBX_REST_ITEMS_SMALL, m->page % SBX_REST_SMALL);
 	return (!b->overflow);
 }
 
@@ -90,7 +91,7 @@ take_row(struct rest *r)
 	r->row = sbx_rest_row(m->op);
 	if (r->row == NULL || !courier_repo_is_good(m->repo) ||
 	    !courier_prefix_is_good(m->prefix) ||
-	    (r->row->paged && (m->page < 1 || m->page > PAGE_MAX)) ||
+	    (r->row->paged && !sbx_rest_page_ok(m->page)) ||
 	    !make_path(r))
 		return (courier_fail(r->c, "bad_request", "there is no such "
 		    "request"));
@@ -174,7 +175,7 @@ next_page(const char *link)
 			return (0);
 		memcpy(digits, page + 6, n);
 		digits[n] = '\0';
-		return (number(digits) > PAGE_MAX ? 0 :
+		return (number(digits) > SBX_REST_PAGE_MAX ? 0 :
 		    (uint32_t)number(digits));
 	}
 	return (0);

@@ -16,7 +16,6 @@
 #define LATE_NS (90 * S_NS)	/* then nobody will know what came of it */
 #define BURST 120u		/* of one principal, */
 #define PER_S 2u		/* and how many more a second */
-#define PAGE_MAX 10000u
 /* What the broker, a courier and a host need at least, behind our own end. */
 #define LEAST_MS (SBX_API_LEAST_MS + 2 * SBX_API_STEP_MS)
 #define LOOK "Look whether it was done before you retry."
@@ -150,7 +149,7 @@ check(const struct sbx_rest *r, const struct sbx_api_ask *q)
 		return ("there can be no such repository");
 	if (has(r, ":n") != (q->number != 0))
 		return ("the number is missing, or is one too many");
-	if (r->paged != (q->page != 0) || q->page > PAGE_MAX)
+	if (r->paged ? !sbx_rest_page_ok(q->page) : q->page != 0)
 		return ("the page is missing, or is one too many");
 	if (has(r, ":t") ? !sbx_is_hex(q->text, 40) && !sbx_is_hex(q->text, 64) :
 	    has(r, ":b") ? !sbx_rest_branch_ok(q->text) : q->text[0] != '\0')
@@ -293,7 +292,17 @@ api_ask(struct monitor *m, struct worker *w, const struct sbx_api_ask *q,
 		ask_refuse(w, "locked", LOCKED_NEXT, LOCKED_WHY);
 		return;
 	}
-	if (!permitted(m, w, r, q, &credential) || (a = api_new(m, w)) == NULL)
+	if (!permitted(m, w, r, q, &credential))
+		return;
+	if (q->within_ms == 0) {
+		/* a question only, before a user is asked */
+		(void)sbx_send_api_done(w->peer, w->ask.id,
+		    &(struct sbx_api_done){ .code = "", .reason = "",
+		    .credential = credential }, NULL);
+		ask_done(w);
+		return;
+	}
+	if ((a = api_new(m, w)) == NULL)
 		return;
 	a->row = r;
 	a->op = q->op;

@@ -350,28 +350,65 @@ take_page(struct json_object *list, struct json_object *page)
 	return (true);
 }
 
+/* Which page of a list. */
+struct at {
+	uint32_t page;
+	bool small;
+};
+
+/*
+ * A page with more text than an answer takes is asked in ten small ones; behind
+ * these there are large ones again.  false: not even that goes.
+ */
+static bool
+go_small(struct at *at)
+{
+	const uint32_t ratio = SBX_REST_ITEMS / SBX_REST_ITEMS_SMALL;
+
+	if (at->small)
+		return (false);
+	*at = (struct at){ (at->page - 1) * ratio + 1, true };
+	return (true);
+}
+
+/* false: no more are read. */
+static bool
+go_on(struct at *at, uint32_t next)
+{
+	const uint32_t ratio = SBX_REST_ITEMS / SBX_REST_ITEMS_SMALL;
+
+	at->page = next;
+	if (at->small && (next - 1) % ratio == 0)
+		*at = (struct at){ (next - 1) / ratio + 1, false };
+	return (at->page <= GH_PAGES * (at->small ? ratio : 1));
+}
+
 int
 gh_list(struct call *call, const struct gh_repo *r, const struct gh_ask *q,
     const char *member, struct json_object **ret_list, bool *ret_more)
 {
 	struct gh_ask ask = *q;
 	struct json_object *page, *list = json_object_new_array();
+	struct at at = { 1, false };
 	struct ask_api d;
-	unsigned n;
 	bool good;
 	int k = 1;
 
 	*ret_list = NULL;
 	*ret_more = false;
-	ask.page = 1;
-	for (n = 0; n < GH_PAGES; n++) {
+	for (unsigned n = 0; n < GH_LIST_ASKS; n++) {
+		ask.page = at.page + (at.small ? SBX_REST_SMALL : 0);
 		k = gh_ask(call, r, &ask, member != NULL ? json_type_object :
 		    json_type_array, &d, &page);
-		/* what was read stays; the rest is said to be missing */
-		if (k == 0 && n > 0 && strcmp(d.code, "too_large") == 0) {
-			result_reset(call->res);
+		if (k == 0 && strcmp(d.code, "too_large") == 0) {
+			/* what was read stays; the rest is said to be missing */
 			*ret_more = true;
+			if (!go_small(&at) && gh_len(list) == 0)
+				break;
+			result_reset(call->res);
 			k = 1;
+			if (ask.page < SBX_REST_SMALL && call_left_ms(call) > 0)
+				continue;
 			break;
 		}
 		if (k != 1)
@@ -380,20 +417,37 @@ gh_list(struct call *call, const struct gh_repo *r, const struct gh_ask *q,
 		    page);
 		json_object_put(page);
 		/* the next one is after this: no answer makes a loop */
-		if (!good || (d.next_page != 0 && d.next_page <= ask.page)) {
+		if (!good || (d.next_page != 0 && d.next_page <= at.page)) {
 			k = bad_answer(call, sbx_rest_row(q->op)->name, false);
 			break;
 		}
 		*ret_more = d.next_page != 0;
-		if (d.next_page == 0 || call_left_ms(call) == 0)
+		if (d.next_page == 0 || call_left_ms(call) == 0 ||
+		    !go_on(&at, d.next_page))
 			break;
-		ask.page = d.next_page;
 	}
 	if (k == 1)
 		*ret_list = list;
 	else
 		json_object_put(list);
 	return (k);
+}
+
+int
+gh_may_write(struct call *call, const struct gh_repo *r,
+    const struct gh_ask *q)
+{
+	const struct sbx_api_ask m = { .op = (uint8_t)q->op, .host = r->host,
+		.repo = r->key, .number = q->number, .text = "" };
+	int SBX_CLEANUP(fd) in = -1, SBX_CLEANUP(fd) out = -1;
+	struct ask_api d;
+	int error;
+
+	if (sbx_memfd_sealed("body", "", 0, &in) != 0 ||
+	    (out = memfd_create("answer", MFD_CLOEXEC)) == -1)
+		return (SBX_E_SYS);
+	error = api_ask(call->ask, &m, (int[]){ in, out }, &d);
+	return (error != 0 ? call_refused(call, error) : 1);
 }
 
 /* --- what is in it ---------------------------------------------------------------- */

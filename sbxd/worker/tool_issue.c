@@ -144,8 +144,15 @@ tool_sandbox_issue_write(struct call *call)
 	struct gh_repo r;
 	int k;
 
-	if (!gh_repo_arg(call, "repo", &r) || !write_args(call, create) ||
-	    !agreed(call, &r, create))
+	if (!gh_repo_arg(call, "repo", &r) || !write_args(call, create))
+		return (0);
+	/* nobody is asked for what is refused then */
+	k = gh_may_write(call, &r, &(struct gh_ask){ .op = create ?
+	    SBX_REST_ISSUE_CREATE : SBX_REST_ISSUE_COMMENT,
+	    .number = number });
+	if (k != 1)
+		return (k);
+	if (!agreed(call, &r, create))
 		return (0);
 	sbx_buf_init(&b, TEXT_MAX);
 	if (create)

@@ -472,8 +472,15 @@ tool_sandbox_pr_review_write(struct call *call)
 	char sha[65];
 	int k;
 
-	if (!gh_repo_arg(call, "repo", &r) || !review_args(call, event) ||
-	    !agreed(call, &r, event))
+	if (!gh_repo_arg(call, "repo", &r) || !review_args(call, event))
+		return (0);
+	/* nobody is asked for what is refused then */
+	k = gh_may_write(call, &r, &(struct gh_ask){
+	    .op = SBX_REST_REVIEW_CREATE,
+	    .number = (uint64_t)args_int(&call->args, "pr") });
+	if (k != 1)
+		return (k);
+	if (!agreed(call, &r, event))
 		return (0);
 	k = pull(call, &r, (uint64_t)args_int(&call->args, "pr"), true, &o);
 	if (k != 1)

@@ -1037,6 +1037,9 @@ def test_rest_paths():
     ok(up.requests[-1]["target"] ==
        "/api/v3/repos/o/r/issues/7/comments?per_page=100&page=2",
        "a prefix, a number and a page", up.requests[-1]["target"])
+    ask(up, ISSUE_COMMENTS, number=7, page=65536 + 12)
+    ok(up.requests[-1]["target"].endswith("?per_page=10&page=12"),
+       "a page of ten", up.requests[-1]["target"])
     before = len(up.requests)
     for what, job in (("no such op", {"op": 11}), ("op 255", {"op": 255}),
                       ("no number", {"op": ISSUE, "number": 0}),

@@ -35,9 +35,16 @@ class Hub(wm.Monitor):
         self.api, self.seen, self.files = {}, [], {}
         self.opened, self.closed, self.bound = [], [], []
         self.listed, self.why_not = set(), "not_listed"
+        self.maybe = []
 
     def on_api_ask(self, m):
         op = REST[m["op"]]
+        if m["within_ms"] == 0:     # may it be?
+            assert op.split("_")[-1] in ("CREATE", "COMMENT") and \
+                bool(m["number"]) == (op != "ISSUE_CREATE"), m
+            self.maybe.append(m["repo"])
+            self.chan.send("API_DONE", m.id)
+            return
         self.within = m["within_ms"]
         body = ipc.read_fd(m.fds[0])
         self.seen.append((op, m["host"], m["repo"], m["number"], m["page"],
@@ -245,9 +252,40 @@ r = check("comments too large for an answer", m.call("issue_view", VIEW),
           status="ok", truncated=True, comments=0)
 t.ok("too large" in str(r["warnings"]), "are a warning", r)
 m.api = {"ISSUE": ISSUE, ("ISSUE_COMMENTS", 1): (page, 2),
-         ("ISSUE_COMMENTS", 2): {"_code": "too_large", "_reason": "x"}}
+         ("ISSUE_COMMENTS", 2): {"_code": "too_large", "_reason": "x"},
+         ("ISSUE_COMMENTS", 65536 + 11): {"_code": "too_large"}}
 check("some of them", m.call("issue_view", VIEW), status="ok", truncated=True,
       comments=100)
+SMALL = 65536   # pages of ten
+
+
+def heavy(bad_tens=()):
+    """205 comments, of which those from 100 on are too much for one answer"""
+    def answer(s):
+        n = s[4]
+        if n < SMALL:
+            return {"_code": "too_large"} if n == 2 else \
+                (page, 2) if n == 1 else page[:5]
+        n -= SMALL
+        return {"_code": "too_large"} if n in bad_tens else (page[:10], n + 1)
+    return answer
+
+
+m.api = {"ISSUE": ISSUE, "ISSUE_COMMENTS": heavy()}
+m.seen.clear()
+check("a page of a hundred that is too large", m.call("issue_view", VIEW),
+      status="ok", truncated=False, comments=205)
+t.ok([s[4] for s in m.seen[1:]] == [1, 2] + [SMALL + n for n in range(11, 21)] +
+     [3], "is asked in tens, and then hundreds again", m.seen)
+m.api = {"ISSUE": ISSUE, "ISSUE_COMMENTS": heavy({15})}
+check("ten that are too large end it", m.call("issue_view", VIEW), status="ok",
+      truncated=True, comments=140)
+m.api = {"ISSUE": ISSUE, "ISSUE_COMMENTS": lambda s: (
+    {"_code": "too_large"} if s[4] < SMALL else (page[:10], s[4] - SMALL + 1))}
+m.seen.clear()
+check("all of them too large in hundreds", m.call("issue_view", VIEW),
+      status="ok", truncated=True)
+t.ok(len(m.seen) == 41, "are so many requests and no more", len(m.seen))
 m.override["FILE_ASK"] = lambda s, q: (_ for _ in ()).throw(
     wm.Refuse("not_found", "There is none.", ""))
 m.seen.clear()
@@ -545,6 +583,10 @@ def asked(tool, args):
                 client_can=1, inputs="")
     os.close(fd)
     q = m.chan.recv(20)
+    while q.name != "WORK_RESULT":
+        m.answer(q)
+        q.close()
+        q = m.chan.recv(20)
     r = json.loads(ipc.read_fd(q.fds[0]))
     q.close()
     return r, r.get("inputRequests", {}).get("confirm", {}).get(
@@ -566,6 +608,15 @@ for tool, args in (("sandbox_issue_write", {**W, "body": "x" + "\n" * 60000}),
     r, text = asked(tool, args)
     t.ok(r.get("code") == "too_long_to_show" and not text, "what nobody can "
          "be shown is not asked for: " + tool, r)
+
+m.override["API_ASK"] = lambda s, q: (_ for _ in ()).throw(
+    wm.Refuse("repo_not_allowed", "It is not writable.", "Let it be."))
+for tool, args in (("sandbox_issue_write", C), ("sandbox_issue_write", W),
+                   ("sandbox_pr_review_write", R)):
+    r, text = asked(tool, args)
+    t.ok(r.get("code") == "repo_not_allowed" and not text, "nobody is asked for "
+         "what may not be written: " + tool, r)
+m.override.clear()
 
 # --- clones ---------------------------------------------------------------------
 git = shutil.which("git")

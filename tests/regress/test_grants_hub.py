@@ -492,7 +492,11 @@ def test_api():
         api(h, w, repo="o/w", host="git.example")
         ok(h.named("PROXY_DIAL")[-1]["host"] == "git.example",
            "another host is its own API")
-        n = len(h.named("PROXY_DIAL"))
+        n, nr = len(h.named("PROXY_DIAL")), len(records(h, "api"))
+        m, _ = api(h, w, CREATE, "o/w", number=0, within_ms=0)
+        ok(m.name == "API_DONE" and m["credential"] == 1 and not m["begun"] and
+           m["status"] == 0 and len(records(h, "api")) == nr,
+           "may it be written? yes, and nobody is dialled", m)
         for what, code, values in (
                 ("a write where reading is allowed", "repo_not_allowed",
                  {"op": CREATE, "repo": "o/r", "number": 0}),
@@ -509,11 +513,15 @@ def test_api():
                 ("a host in capitals", "bad_argument", {"host": "GitHub.com"}),
                 ("an id that is none", "bad_argument",
                  {"op": CHECKS, "number": 0, "page": 1, "text": "main"}),
+                ("may it be written? no", "repo_not_allowed",
+                 {"op": CREATE, "repo": "o/r", "number": 0, "within_ms": 0}),
+                ("no page of ten", "bad_argument",
+                 {"op": CHECKS, "number": 0, "page": 65536, "text": "a" * 40}),
                 ("a page too many", "bad_argument", {"page": 1})):
             m, _ = api(h, w, **values)
             ok(refused(m, code), "refused: " + what, m)
         ok(len(h.named("PROXY_DIAL")) == n, "of which nothing is seen outside")
-        ok(len(records(h, "api", "refused")) == 2, "writes are on record")
+        ok(len(records(h, "api", "refused")) == 3, "writes are on record")
 
 
 def test_api_no_source():

@@ -388,6 +388,9 @@ class Monitor:
                        background=r.background, elapsed_ms=1234, idle_ms=200,
                        out_bytes=len(r.out), err_bytes=len(r.err))
 
+    def on_package_note(self, m):
+        self.chan.send("PACKAGE_NOTED", m.id, kept=1)
+
     def on_exec_wait(self, m):
         r = self.need_run(m["run"])
         end = time.monotonic() + m["wait_ms"] / 1000
