@@ -90,8 +90,8 @@ is_made_up(int fd)
 	    fs.f_type == SYSFS_MAGIC);
 }
 
-static const char *
-what_it_is(const struct stat *st)
+const char *
+file_kind(const struct stat *st)
 {
 	return (S_ISDIR(st->st_mode) ? "it is a directory" :
 	    S_ISFIFO(st->st_mode) ? "it is a FIFO (named pipe), no regular "
@@ -117,7 +117,7 @@ open_regular(struct file_work *w)
 	if (!S_ISREG(st.st_mode) || is_made_up(fd)) {
 		sbx_close(&fd);
 		return (file_failed_as(w, S_ISDIR(st.st_mode) ? EISDIR :
-		    EINVAL, w->q->path, what_it_is(&st)));
+		    EINVAL, w->q->path, file_kind(&st)));
 	}
 	file_stamp(w, &st);
 	return (fd);

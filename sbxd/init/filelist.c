@@ -273,8 +273,11 @@ pack_one(struct file_work *w, int dir, const char *name)
 		return (0);
 	if (fd == -1 || fstat(fd, &st) == -1)
 		return (file_failed(w, errno, name));
-	if (!S_ISREG(st.st_mode))
-		return (file_failed(w, EINVAL, name));
+	if (!S_ISREG(st.st_mode)) {
+		sbx_close(&fd);
+		return (file_failed_as(w, S_ISDIR(st.st_mode) ? EISDIR :
+		    EINVAL, name, file_kind(&st)));
+	}
 	r = pack_head(w, SBX_COPY_T_FILE, st.st_mode & 0777, name,
 	    (uint64_t)st.st_size);
 	if (r == 0)

@@ -119,6 +119,8 @@ struct file_work {
 int file_failed(struct file_work *w, int error, const char *what);
 int file_failed_as(struct file_work *w, int error, const char *what,
     const char *why);
+/* A sentence's end for what is no regular file, or one that cannot be read. */
+const char *file_kind(const struct stat *st);
 /* Of a path that is not there, or is a link that leads nowhere; -1. */
 int file_missing(struct file_work *w, int error, const char *path);
 /* The path without links, and the stamp of what is there.  -1: failed. */
