@@ -81,7 +81,8 @@ class Git:
 # --- random trees -----------------------------------------------------------------------
 
 PARTS = [b"a", b"a.b", b"a-b", b"a0", b"b", b"c.txt", b"d.c", b"e f", b"z!",
-         b"\xc3\xa4", b"x.bin", b"Makefile", b"src", b"foo", b"foobar",
+         b"\xc3\xa4", b"e\xcc\x81", b"\xe6\x97\xa5\xe6\x9c\xac",
+         b"\xf0\x9f\x98\x80.md", b"\xef\xac\x81", b"%41", b"x.bin", b"Makefile", b"src", b"foo", b"foobar",
          b"#h", b"!n", b"q\"r", b"[s]", b"tt*", b"long-name-of-a-file.py"]
 PATTERNS = ["*", "*.txt", "*.c", "/a", "a", "src/*", "src/**", "**/a",
             "a*b", "foo*", "foo**/b", "f?o*", "[a-c]*", "[!a-c]*", "b/",
