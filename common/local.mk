@@ -8,6 +8,7 @@ libsbx_a_SOURCES = \
 	common/base/egress_env.c common/base/fresh.c common/base/fresh.h common/base/egress_env.h \
 	common/base/install.c common/base/install.h \
 	common/base/publish.c common/base/publish.h \
+	common/base/commitsig.c common/base/commitsig.h \
 	common/base/rest.c common/base/rest.h \
 	common/base/secret.c common/base/secret.h \
 	common/base/token.c common/base/token.h \

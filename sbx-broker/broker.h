@@ -57,6 +57,7 @@ struct mint;
 #define BROKER_KEEP_IDLE 2u	/* couriers kept ready, once there is use for them */
 #define BROKER_RESERVE 4u	/* couriers that exchanges leave to mints, */
 #define BROKER_RESERVE_REST 4u	/* and those of git to REST */
+#define BROKER_ANNOUNCED 32u	/* publications whose commit may be signed */
 #define BROKER_LOCKERS 8u	/* lock messages that wait for one answer */
 
 #define BROKER_REASON 256	/* of the field in messages, with NUL */
@@ -107,6 +108,15 @@ struct broker {
 	struct event *lock_timer;	/* owned */
 	unsigned nrevokes;		/* of the jobs */
 	struct event *revoke_timer, *expiry_timer;	/* owned */
+	/* sign.c */
+	char author[256];
+	struct announced {
+		char publish[17], host[254], repo[141], base[65], parent2[65];
+		bool is_signed;
+		uint64_t number;	/* of its signature */
+	} announced[BROKER_ANNOUNCED];
+	unsigned next_announced;
+	uint64_t signatures;
 	/* records of the journal */
 	struct sbx_record_rate record_rate;
 	uint64_t records_more, records_lost;
@@ -173,6 +183,12 @@ unsigned pool_count(const struct broker *k, enum child_state state);
 unsigned pool_late(const struct broker *k);
 void pool_end_late(struct broker *k);	/* not even that */
 void pool_free(struct broker *k);
+
+/* --- sign.c: commits --------------------------------------------------------------- */
+/* 0, SBX_E_RANGE: the monitor sent what it may not. */
+int sign_announce(struct broker *k, const struct sbx_broker_announce *q);
+/* Answered by BROKER_SIGNED. */
+int sign_commit(struct broker *k, uint32_t id, const struct sbx_broker_sign *q);
 
 /* --- job.c ----------------------------------------------------------------------- */
 enum job_kind { JOB_GIT, JOB_REST, JOB_MINT, JOB_REVOKE, JOB_KIND_MAX };

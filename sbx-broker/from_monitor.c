@@ -115,6 +115,19 @@ on_cancel(struct sbx_peer *p, struct sbx_in *in)
 }
 
 static int
+on_announce(struct sbx_peer *p, struct sbx_in *in)
+{
+	return (sign_announce(sbx_peer_ctx(p), &in->m.broker_announce));
+}
+
+/* Safe: nothing but one commit of what was announced, and that by its author. */
+static int
+on_sign(struct sbx_peer *p, struct sbx_in *in)
+{
+	return (sign_commit(sbx_peer_ctx(p), in->hdr.id, &in->m.broker_sign));
+}
+
+static int
 on_status(struct sbx_peer *p, struct sbx_in *in)
 {
 	return (status_send(sbx_peer_ctx(p), in->hdr.id));
@@ -140,6 +153,8 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_BROKER_EXCHANGE] = { SBX_ST_ANY, 0, on_exchange },
 	[SBX_MSG_BROKER_REST] = { SBX_ST_ANY, 0, on_rest },
 	[SBX_MSG_BROKER_CANCEL] = { SBX_ST_ANY, 0, on_cancel },
+	[SBX_MSG_BROKER_ANNOUNCE] = { SBX_ST_ANY, 0, on_announce },
+	[SBX_MSG_BROKER_SIGN] = { SBX_ST_ANY, 0, on_sign },
 	[SBX_MSG_BROKER_STATUS] = { SBX_ST_ANY, 0, on_status },
 	[SBX_MSG_BROKER_LOCK] = { SBX_ST_ANY, 0, on_lock },
 };

@@ -43,17 +43,25 @@ no_password(char *buf, int size, int rwflag, void *ctx)
 	return (-1);
 }
 
-int
-key_read(const struct sbx_secret *pem, EVP_PKEY **ret_key, struct sbx_err *err)
+static EVP_PKEY *
+parse(const struct sbx_secret *pem)
 {
 	BIO *bio = BIO_new_mem_buf(sbx_secret_text(pem),
 	    (int)sbx_secret_len(pem)); /* SBX_SECRET_MAX at most */
 	EVP_PKEY *key = NULL;
-	int bits, r = 0;
 
 	if (bio != NULL)
 		key = PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
 	(void)BIO_free(bio); /* borrows what is read */
+	return (key);
+}
+
+int
+key_read(const struct sbx_secret *pem, EVP_PKEY **ret_key, struct sbx_err *err)
+{
+	EVP_PKEY *key = parse(pem);
+	int bits, r = 0;
+
 	if (key == NULL)
 		return (sbx_err_set(err, SBX_E_SYNTAX, "it holds no private "
 		    "key in PEM (PKCS#1 or PKCS#8), or an encrypted one"));
@@ -68,6 +76,31 @@ key_read(const struct sbx_secret *pem, EVP_PKEY **ret_key, struct sbx_err *err)
 	else
 		*ret_key = key;
 	return (r);
+}
+
+int
+key_read_ed25519(const struct sbx_secret *pem, EVP_PKEY **ret_key,
+    struct sbx_err *err)
+{
+	const char *text = sbx_secret_text(pem);
+	EVP_PKEY *key;
+
+	if (strstr(text, "ENCRYPTED") != NULL)
+		return (sbx_err_set(err, SBX_E_SYNTAX, "it is encrypted, and "
+		    "nobody is there who has its password; write it without"));
+	if (strstr(text, "-----BEGIN OPENSSH") != NULL)
+		return (sbx_err_set(err, SBX_E_SYNTAX, "it has OpenSSH's form; "
+		    "make one with `openssl genpkey -algorithm ed25519`"));
+	if ((key = parse(pem)) == NULL)
+		return (sbx_err_set(err, SBX_E_SYNTAX, "it holds no private "
+		    "key in PEM (PKCS#8)"));
+	if (EVP_PKEY_get_base_id(key) != EVP_PKEY_ED25519) {
+		EVP_PKEY_free(key);
+		return (sbx_err_set(err, SBX_E_SYNTAX, "its key is not of "
+		    "Ed25519"));
+	}
+	*ret_key = key;
+	return (0);
 }
 
 void

@@ -3,7 +3,7 @@
 
 /*
  * A GitHub App's private key, and the one thing that is signed with it: a JWT
- * whose every byte is built here.
+ * whose every byte is built here.  And the key of commits (sshsig.h).
  * Source: RFC 7515, RFC 7518 section 3.3 (RS256), RFC 8017; GitHub,
  * "Generating a JSON Web Token (JWT) for a GitHub App".
  */
@@ -26,6 +26,9 @@ int key_init(unsigned keys, struct sbx_err *err);
 /* PEM, PKCS#1 or PKCS#8, not encrypted.  *ret_key is the caller's.  0,
  * SBX_E_SYNTAX, SBX_E_RANGE with err set. */
 int key_read(const struct sbx_secret *pem, EVP_PKEY **ret_key,
+    struct sbx_err *err);
+/* The same of Ed25519, PKCS#8 alone. */
+int key_read_ed25519(const struct sbx_secret *pem, EVP_PKEY **ret_key,
     struct sbx_err *err);
 void key_free(EVP_PKEY *key);	/* NULL ok */
 /* Of the public key's DER, as GitHub shows it beside an App's key.  0,

@@ -3,6 +3,7 @@
 # what can be tested without a process
 noinst_LIBRARIES += libsbxbroker.a
 libsbxbroker_a_SOURCES = sbx-broker/key.c sbx-broker/key.h \
+	sbx-broker/sshsig.c sbx-broker/sshsig.h \
 	sbx-broker/token.c sbx-broker/token.h \
 	sbx-broker/times.c sbx-broker/times.h \
 	sbx-broker/sources.c sbx-broker/sources.h \
@@ -16,6 +17,7 @@ libsbxbrokerloop_a_SOURCES = sbx-broker/broker.h \
 	sbx-broker/from_monitor.c sbx-broker/ask.c sbx-broker/grant.c sbx-broker/job.c \
 	sbx-broker/lock.c sbx-broker/mint.c sbx-broker/pool.c \
 	sbx-broker/record.c sbx-broker/record.h sbx-broker/revoke.c \
+	sbx-broker/sign.c \
 	sbx-broker/status.c
 libsbxbrokerloop_a_CPPFLAGS = $(AM_CPPFLAGS) $(EVENT_CFLAGS) $(CRYPTO_CFLAGS)
 

@@ -85,9 +85,14 @@ begin(struct broker *k, struct sbx_in *in, struct sbx_err *err)
 	lift_memlock();
 	k->roots = sbx_steal_fd(&in->fds[0]);
 	k->bot_commands = in->m.broker_start.bot_commands != 0;
+	(void)sbx_strlcpy(k->author, in->m.broker_start.author,
+	    sizeof(k->author));	/* the field is no longer */
 	r = sources_read(&k->sources, &in->m.broker_start.sources, err);
 	if (r < 0)
 		return (r);
+	if (k->sources.signer.bad[0] != '\0')
+		log_warn("publish_signing_key cannot be used: %s",
+		    k->sources.signer.bad);
 	for (i = 0; i < k->sources.n; i++)
 		if (k->sources.s[i].bad[0] != '\0')
 			log_warn("a source of credentials for %s cannot be "

@@ -90,6 +90,28 @@ record_revoke(struct broker *k, const struct token *t, const char *why,
 	append(k, "token_revoke", "", f != NULL, &g);
 }
 
+void
+record_sign(struct broker *k, const struct announced *a, const char *publish,
+    const char *commit, const char *why)
+{
+	struct sbx_record f;
+
+	sbx_record_begin(&f);
+	sbx_record_add(&f, "publish", "%s", publish);
+	if (a != NULL) {
+		sbx_record_add(&f, "host", "%s", a->host);
+		sbx_record_add(&f, "repo", "%s", a->repo);
+	}
+	if (why != NULL)
+		sbx_record_add(&f, "reason", "%s", why);
+	else {
+		sbx_record_number(&f, "number", a->number);
+		sbx_record_add(&f, "commit", "%s", commit);
+		sbx_record_add(&f, "key", "%s", k->sources.signer_line);
+	}
+	append(k, "commit_sign", "", why != NULL, &f);
+}
+
 static const char *
 op_name(const struct job *j)
 {

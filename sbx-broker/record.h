@@ -19,6 +19,9 @@ void record_no_mint(struct broker *k, const struct source *s,
  * again_ns (monotonic) is when it is tried again, 0: it is not. */
 void record_revoke(struct broker *k, const struct token *t, const char *why,
     unsigned tries, uint64_t again_ns, const struct fault *f);
+/* A commit of that publication is signed; why: it is not.  a NULL: it is unknown. */
+void record_sign(struct broker *k, const struct announced *a,
+    const char *publish, const char *commit, const char *why);
 /* Of git or REST, when it is over. */
 void record_exchange(const struct job *j, const struct outcome *out);
 

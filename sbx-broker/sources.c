@@ -2,6 +2,7 @@
 
 #include "sbx-broker/given.h"
 #include "sbx-broker/key.h"
+#include "sbx-broker/sshsig.h"
 #include "sbx-broker/token.h"
 #include "sbx-proxy/host.h"
 
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #define WORDS_MAX 4
+#define SIGNER "publish_signing_key "
 
 const char *
 source_kind_name(enum source_kind kind)
@@ -345,15 +347,40 @@ read_line(struct sources *all, const char *line, enum source_kind kind,
 }
 
 static unsigned
-count_apps(const struct sbx_strs *lines)
+count_keys(const struct sbx_strs *lines)
 {
 	const char *l;
 	unsigned n = 0;
 
 	for (l = sbx_strs_next(lines, NULL); l != NULL;
 	    l = sbx_strs_next(lines, l))
-		n += strncmp(l, "github_app ", 11) == 0;
+		n += strncmp(l, "github_app ", 11) == 0 ||
+		    strncmp(l, SIGNER, sizeof(SIGNER) - 1) == 0;
 	return (n);
+}
+
+/* 1: it was one. */
+static int
+read_signer(struct sources *all, const char *line, struct sbx_err *err)
+{
+	struct source *s = &all->signer;
+	SBX_CLEANUP(secret) struct sbx_secret *pem = NULL;
+	struct sbx_err why = { 0 };
+
+	if (strncmp(line, SIGNER, sizeof(SIGNER) - 1) != 0)
+		return (0);
+	if (all->signs)
+		return (sbx_err_set(err, SBX_E_LIMIT, "more than one " SIGNER));
+	all->signs = true;
+	if (set_file(s, line + sizeof(SIGNER) - 1, &why) < 0)
+		(void)snprintf(s->bad, sizeof(s->bad), "%s", why.msg);
+	else if ((pem = file_read(s, SOURCE_KEY_MAX)) == NULL)
+		return (1);
+	else if (key_read_ed25519(pem, &s->key, &why) < 0)
+		bad(s, "%s", why.msg);
+	else if (sshsig_ready(s->key, all->signer_line) < 0)
+		bad(s, "its key cannot sign");
+	return (1);
 }
 
 /* By kind first, so that the table has the order in which they are asked. */
@@ -361,12 +388,12 @@ int
 sources_read(struct sources *all, const struct sbx_strs *lines,
     struct sbx_err *err)
 {
-	const unsigned apps = count_apps(lines);
+	const unsigned keys = count_keys(lines);
 	const char *l;
 	unsigned kind, taken = 0;
 	int r;
 
-	if (apps > 0 && (r = key_init(apps, err)) < 0)
+	if (keys > 0 && (r = key_init(keys, err)) < 0)
 		return (r);
 	for (kind = 0; kind < SOURCE_KIND_MAX; kind++)
 		for (l = sbx_strs_next(lines, NULL); l != NULL;
@@ -376,10 +403,16 @@ sources_read(struct sources *all, const struct sbx_strs *lines,
 				return (r);
 			taken += (unsigned)r;
 		}
+	for (l = sbx_strs_next(lines, NULL); l != NULL;
+	    l = sbx_strs_next(lines, l)) {
+		if ((r = read_signer(all, l, err)) < 0)
+			return (r);
+		taken += (unsigned)r;
+	}
 	if (taken != lines->count)
 		return (sbx_err_set(err, SBX_E_SYNTAX,
 		    "a source is none of github_token_command, github_app, "
-		    "github_token_file"));
+		    "github_token_file, publish_signing_key"));
 	return (0);
 }
 
@@ -390,6 +423,7 @@ sources_clear(struct sources *all)
 		key_free(all->s[i].key);
 		token_unref(all->s[i].token);
 	}
+	key_free(all->signer.key);
 	explicit_bzero(all, sizeof(*all));
 }
 

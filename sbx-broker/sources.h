@@ -44,6 +44,9 @@ struct source {
 struct sources {
 	struct source s[SOURCES_MAX];
 	unsigned n;
+	bool signs;		/* publish_signing_key is set: */
+	struct source signer;	/* its file and key, or why it is bad, */
+	char signer_line[96];	/* and the public half (sshsig.h) */
 };
 
 /* Lines "KEYWORD VALUE".  0, SBX_E_SYNTAX, SBX_E_LIMIT: the monitor said what

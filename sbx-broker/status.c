@@ -102,6 +102,11 @@ status_send(struct broker *k, uint32_t id)
 		add(&l, "sources: none");
 	for (unsigned i = 0; i < k->sources.n; i++)
 		add_source(&l, &k->sources.s[i]);
+	if (k->sources.signs)
+		add(&l, "publish_signing_key: %s", k->sources.signer.bad[0] ==
+		    '\0' ? "usable" : k->sources.signer.bad);
+	if (k->sources.signer_line[0] != '\0')
+		add(&l, "  %s", k->sources.signer_line);
 	m.lines = l.strs;
 	r = sbx_send_broker_state(k->monitor, id, &m, NULL);
 	sbx_buf_clear(&l.buf);

@@ -232,6 +232,8 @@ const struct sbx_publish_step sbx_publish_steps[] = {
 	    "allow_protected_ref." },
 	{ "not_allowed", "the configuration does not permit it",
 	    "Have the operator change sbx.conf." },
+	{ "sign", "the commit could not be signed",
+	    "Have the operator look at `sbx broker status`." },
 	{ "push", "the repository did not take it",
 	    "See what it said." },
 	{ "unknown", "whether it arrived is not known",

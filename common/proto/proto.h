@@ -122,7 +122,14 @@ enum sbx_publish_flag {
 					 * one is missing: PUBLISH_GATE */
 };
 /* What the configuration permits a publication to change. */
-enum sbx_publish_allow { SBX_PUBLISH_SENSITIVE = 1 };
+enum sbx_publish_allow {
+	SBX_PUBLISH_SENSITIVE = 1,
+	SBX_PUBLISH_SIGN = 2		/* and must: JUDGE_COMMIT */
+};
+enum sbx_publish_signed {
+	SBX_PUBLISH_UNSIGNED, SBX_PUBLISH_SIGNED,
+	SBX_PUBLISH_TO_SIGN		/* it would be */
+};
 enum sbx_publish_phase {
 	SBX_PUBLISH_MAKING,	/* its sandbox is being made */
 	SBX_PUBLISH_FETCHING,	/* the base */

@@ -29,7 +29,7 @@
 #define IDLE_MS (7200 * 1000)	/* tests of one runner may take half of it */
 
 static const uint16_t types[] = { SBX_MSG_JUDGE_TREE, SBX_MSG_JUDGE_REPORT,
-	SBX_MSG_JUDGE_PUBLISH, SBX_MSG_JUDGE_FILES, 0 };
+	SBX_MSG_JUDGE_PUBLISH, SBX_MSG_JUDGE_FILES, SBX_MSG_JUDGE_SIGNED, 0 };
 static const struct sbx_accepts list = { SBX_PROC_JUDGE, SBX_PROC_MONITOR,
 	types };
 
@@ -100,18 +100,13 @@ told(const struct told *t)
 }
 
 static int
-on_files(struct sbx_chan *chan, struct sbx_in *in, struct pub *p)
+finish(struct sbx_chan *chan, struct pub *p, int out)
 {
 	char tree[65] = "", commit[65] = "";
 	struct sbx_judged m = { .tree = tree, .commit = commit };
-	int fd = sbx_steal_fd(&in->fds[0]), out = sbx_steal_fd(&in->fds[1]);
 	int r;
 
-	pub_cross(p, fd, out);
-	pub_build(p);
-	pub_commit(p, out);
-	sbx_close(&fd);
-	sbx_close(&out);
+	pub_end(p, out);
 	if (p->step[0] == '\0') {
 		oid_hex(p->format, &p->tree, tree);
 		oid_hex(p->format, &p->commit, commit);
@@ -133,6 +128,32 @@ on_files(struct sbx_chan *chan, struct sbx_in *in, struct pub *p)
 	return (r);
 }
 
+static int
+on_files(struct sbx_chan *chan, struct sbx_in *in, struct pub *p)
+{
+	int SBX_CLEANUP(fd) fd = sbx_steal_fd(&in->fds[0]);
+	int SBX_CLEANUP(fd) out = sbx_steal_fd(&in->fds[1]);
+
+	pub_cross(p, fd, out);
+	pub_build(p);
+	pub_commit(p);
+	if (p->step[0] != '\0' || (p->allow & SBX_PUBLISH_SIGN) == 0)
+		return (finish(chan, p, out));
+	p->out = sbx_steal_fd(&out);
+	return (sbx_chan_send(chan, SBX_MSG_JUDGE_COMMIT, 0,
+	    &(struct sbx_judge_commit){ .commit = p->text.data }, NULL,
+	    SEND_TIMEOUT_MS));
+}
+
+static int
+on_signed(struct sbx_chan *chan, struct sbx_in *in, struct pub *p)
+{
+	if (p->out == -1)
+		return (SBX_E_STATE);
+	pub_sign(p, in->m.judge_signed.signature);
+	return (finish(chan, p, p->out));
+}
+
 static void
 enter(struct sbx_chan *chan, bool trap)
 {
@@ -148,7 +169,8 @@ enter(struct sbx_chan *chan, bool trap)
 		_exit(3);
 }
 
-/* A tree, then reports; or a publication, then its files, and no more. */
+/* A tree, then reports; or a publication, then its files, then their signature
+ * where one is waited for, and no more. */
 static bool
 in_order(uint16_t type, uint16_t last)
 {
@@ -158,6 +180,8 @@ in_order(uint16_t type, uint16_t last)
 		    last == SBX_MSG_JUDGE_REPORT);
 	case SBX_MSG_JUDGE_FILES:
 		return (last == SBX_MSG_JUDGE_PUBLISH);
+	case SBX_MSG_JUDGE_SIGNED:
+		return (last == SBX_MSG_JUDGE_FILES);
 	default:
 		return (last == 0);
 	}
@@ -175,6 +199,8 @@ on_message(struct sbx_chan *chan, struct sbx_in *in)
 		return (on_report(chan, in));
 	case SBX_MSG_JUDGE_PUBLISH:
 		return (on_publish(&p, in));
+	case SBX_MSG_JUDGE_SIGNED:
+		return (on_signed(chan, in, &p));
 	default:
 		return (on_files(chan, in, &p));
 	}

@@ -132,6 +132,7 @@ pub_begin(struct pub *p, const struct sbx_judge_publish *q, const int fds[4])
 
 	sbx_buf_init(&p->findings.text, PUBLISH_FINDINGS_BYTES);
 	sbx_buf_init(&p->passed.text, PUBLISH_FINDINGS_BYTES);
+	p->out = -1;
 	p->h = hasher_new();
 	p->attrs = attr_new();
 	p->format = oid_parse(q->base, strlen(q->base), &p->base_commit);
@@ -176,10 +177,13 @@ pub_clear(struct pub *p)
 		scan_free(p->scan);
 	sbx_buf_clear(&p->findings.text);
 	sbx_buf_clear(&p->passed.text);
+	sbx_buf_clear(&p->text);
+	sbx_close(&p->out);
 	free(p->names);
 	free(p->v);
 	free(p->message);
 	memset(p, 0, sizeof(*p));
+	p->out = -1;
 }
 
 /* --- a directory ------------------------------------------------------------------- */

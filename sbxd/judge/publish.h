@@ -173,6 +173,8 @@ struct pub {
 	uint32_t added, modified, deleted, unchanged;
 	uint64_t bytes;
 	struct oid tree, commit;
+	struct sbx_buf text;	/* owned: the commit's bytes */
+	int out;		/* owned: -1, or waits for the signature */
 };
 /* The first failure is the cause.  -1. */
 int pub_fail(struct pub *p, const char *step, const char *fmt, ...)
@@ -183,7 +185,9 @@ void pub_begin(struct pub *p, const struct sbx_judge_publish *q,
 void pub_scout(struct pub *p);	/* the declared paths in the base */
 void pub_cross(struct pub *p, int in, int out);	/* cross.c */
 void pub_build(struct pub *p);	/* the new tree */
-void pub_commit(struct pub *p, int out);	/* commit.c: its bytes, and the end */
+void pub_commit(struct pub *p);	/* commit.c: its bytes, */
+void pub_sign(struct pub *p, const char *signature); /* with a signature, */
+void pub_end(struct pub *p, int out);	/* written, with the end */
 void pub_clear(struct pub *p);
 struct decl *pub_find(struct pub *p, const char *path);
 /* commit.c */

@@ -22,7 +22,8 @@ broker_start(struct component *c)
 {
 	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	struct sbx_broker_start s = {
-		.bot_commands = c->m->conf.allow_bot_commands };
+		.bot_commands = c->m->conf.allow_bot_commands,
+		.author = c->m->conf.publish_author };
 
 	if (repos_sources(&c->m->conf, c->m->given, &s.sources, &b) != 0)
 		return (SBX_E_LIMIT);
@@ -55,6 +56,8 @@ take_sources(struct monitor *m)
 	    sizeof(m->conf.github_token_command));
 	m->conf.github_token_timeout = c->github_token_timeout;
 	m->conf.allow_bot_commands = c->allow_bot_commands;
+	memcpy(m->conf.publish_signing_key, c->publish_signing_key,
+	    sizeof(m->conf.publish_signing_key));
 	free(m->renew);
 	m->renew = NULL;
 	m->renew_id = 0;
@@ -402,6 +405,7 @@ broker_lost(struct monitor *m)
 	memset(m->dials, 0, sizeof(m->dials));
 	if (m->renew != NULL)
 		take_sources(m);
+	publish_broker_lost(m);	/* first: it has a word for it */
 	grant_broker_lost(m);
 	exchange_broker_lost(m);
 	api_broker_lost(m);

@@ -53,6 +53,14 @@ on_broker_rested(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: a signature of what the judge named, for which it was asked. */
+static int
+on_broker_signed(struct sbx_peer *p, struct sbx_in *in)
+{
+	publish_signed(of(p), in->hdr.id, &in->m.broker_signed);
+	return (0);
+}
+
 static int
 on_broker_state(struct sbx_peer *p, struct sbx_in *in)
 {
@@ -79,6 +87,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_BROKER_EXCHANGED] = { SBX_ST(ST_READY), 0,
 	    on_broker_exchanged },
 	[SBX_MSG_BROKER_RESTED] = { SBX_ST(ST_READY), 0, on_broker_rested },
+	[SBX_MSG_BROKER_SIGNED] = { SBX_ST(ST_READY), 0, on_broker_signed },
 	[SBX_MSG_BROKER_STATE] = { SBX_ST(ST_READY), 0, on_broker_state },
 	[SBX_MSG_BROKER_LOCKED] = { SBX_ST(ST_READY), 0, on_broker_locked },
 };

@@ -37,6 +37,14 @@ on_judge_verdict(struct sbx_peer *p, struct sbx_in *in)
 }
 
 static int
+on_judge_commit(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct publish *b = publish_of_peer(sbx_peer_ctx(p), p);
+
+	return (b != NULL ? publish_sign(b, in->m.judge_commit.commit) : 0);
+}
+
+static int
 on_judged(struct sbx_peer *p, struct sbx_in *in)
 {
 	struct publish *b = publish_of_peer(sbx_peer_ctx(p), p);
@@ -50,6 +58,8 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_JUDGE_TREED] = { SBX_ST(ST_READY), SBX_D_ONCE,
 	    on_judge_treed },
 	[SBX_MSG_JUDGE_VERDICT] = { SBX_ST(ST_READY), 0, on_judge_verdict },
+	[SBX_MSG_JUDGE_COMMIT] = { SBX_ST(ST_READY), SBX_D_ONCE,
+	    on_judge_commit },
 	[SBX_MSG_JUDGED] = { SBX_ST(ST_READY), SBX_D_ONCE, on_judged },
 };
 const struct sbx_dispatch_table monitor_from_judge = {

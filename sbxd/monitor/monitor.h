@@ -332,6 +332,7 @@ struct gate {
 enum publish_ask {
 	PUBLISH_PACK, PUBLISH_UNPACK, PUBLISH_BASE,	/* the engine */
 	PUBLISH_LINE,			/* the recorder */
+	PUBLISH_SIGN,			/* the broker */
 	PUBLISH_ASK_MAX
 };
 /* One publication; ended ones are kept until there is no room. */
@@ -376,6 +377,8 @@ struct publish {
 	char granted[17];		/* for its push; kept */
 	/* by an operator: of the record of it, JOURNAL_DONE is awaited; 0: none */
 	uint32_t approve_id;
+	bool sign;			/* as configured when it began, */
+	char signed_id[65];		/* and what it came to; "": not yet */
 	char held_step[32], held[256];	/* why it will be refused, if nobody
 					 * knows better */
 	char step[32], reason[256];	/* why it was */
@@ -387,15 +390,13 @@ struct publish {
 #define MAX_PUBLISHES 16
 /* Findings of secrets that do not count for one branch. */
 struct override {
-	bool used;
-	bool held;			/* its record is durable */
+	bool used, held;		/* its record is durable */
 	char id[SBX_RUN_HEX + 1];
-	uint64_t serial;
 	struct principal *who;
 	char host[254], repo[141], branch[245];
 	char (*prints)[65];		/* owned: n fingerprints */
 	uint32_t n;
-	uint64_t until_ns;
+	uint64_t serial, until_ns;
 };
 #define MAX_OVERRIDES 16
 
@@ -1384,7 +1385,16 @@ void publish_sandbox_gone(struct monitor *m, struct sandbox *sb,
     const char *reason);
 struct publish *publish_of_peer(struct monitor *m, const struct sbx_peer *p);
 void publish_judge_ended(struct publish *p);
-/* 0, or an sbx_error: the judge broke the protocol. */
+/* publish_sign.c.  One commit of p may be signed; false: p is refused. */
+bool publish_announce(struct publish *p);
+/* Each 0, or an sbx_error: the judge broke the protocol. */
+int publish_sign(struct publish *p, const char *commit);
+void publish_signed(struct monitor *m, uint32_t id,
+    const struct sbx_broker_signed *q);
+void publish_broker_lost(struct monitor *m);
+enum sbx_publish_signed publish_is_signed(const struct publish *p);
+struct publish *publish_answered(struct monitor *m, enum publish_ask what,
+    uint32_t id);
 int publish_judged(struct publish *p, const struct sbx_judged *q);
 const char *publish_outcome(const struct publish *p);	/* a word */
 /* From its approval on. */

@@ -41,7 +41,7 @@ publish_of(struct monitor *m, const struct sandbox *sb)
 }
 
 /* The one that waits for the answer to our request `id`, which this is. */
-static struct publish *
+struct publish *
 publish_answered(struct monitor *m, enum publish_ask what, uint32_t id)
 {
 	for (size_t i = 0; id != 0 && i < MAX_PUBLISHES; i++)
@@ -344,8 +344,9 @@ send_publish(struct publish *p, uint64_t length)
 		.parent2 = p->parent2, .base_length = length,
 		.author = p->m->conf.publish_author,
 		.time = sbx_wall_ns() / S_NS,
-		.allow = p->m->conf.allow_sensitive_paths ?
-		SBX_PUBLISH_SENSITIVE : 0 };
+		.allow = (p->m->conf.allow_sensitive_paths ?
+		SBX_PUBLISH_SENSITIVE : 0u) | (p->sign ? SBX_PUBLISH_SIGN :
+		0u) };
 	int SBX_CLEANUP(fd) names = -1, SBX_CLEANUP(fd) message = -1;
 	int SBX_CLEANUP(fd) rules = -1;
 	struct sbx_buf SBX_CLEANUP_BUF waived = { 0 };
@@ -397,6 +398,8 @@ judge_it(struct publish *p)
 	if (work == NULL || work->who != p->who ||
 	    work->state != SBX_SANDBOX_READY)
 		publish_refuse(p, "suite", "the sandbox of the files is gone");
+	else if (!publish_announce(p))
+		;	/* refused */
 	else if (judge_begin(p->m, &p->judge) != 0 ||
 	    send_publish(p, (uint64_t)st.st_size) != 0 ||
 	    send_files(p) != 0)
@@ -567,6 +570,11 @@ publish_judged(struct publish *p, const struct sbx_judged *q)
 	    q->findings.data : "", "waived", waived, NULL);
 	if (q->step[0] != '\0') {
 		judge_refused(p, q);
+		return (0);
+	}
+	if (p->sign && strcmp(q->commit, p->signed_id) != 0) {
+		publish_refuse(p, "sign", "the judge says commit %s, and %s "
+		    "was signed", q->commit, or_none(p->signed_id));
 		return (0);
 	}
 	p->judged = true;

@@ -99,6 +99,7 @@ publish_state_send(struct worker *w, const struct publish *p)
 		p->nfindings, (uint32_t)p->findings.len },
 		.nwaived = p->waived_total, .waived = { p->waived.data,
 		p->nwaived, (uint32_t)p->waived.len },
+		.is_signed = (uint8_t)publish_is_signed(p),
 		.elapsed_ms = ((p->ended_ns != 0 ? p->ended_ns :
 		sbx_mono_ns()) - p->began_ns) / MS_NS, .gate = p->gate,
 		.gate_status = p->gate_status != NULL ? p->gate_status : "",
@@ -539,6 +540,8 @@ begin(struct publish *new, struct worker *w)
 		publish_free(p);
 	*p = *new;
 	p->used = true;
+	p->sign = m->conf.publish_signing_key[0] != '\0' &&
+	    (p->flags & SBX_PUBLISH_DRY_RUN) == 0;
 	sbx_random_hex(p->id, SBX_RUN_HEX / 2);
 	sbx_sha256_init(&sha);
 	sbx_sha256_add(&sha, p->names, p->nnames);

@@ -208,19 +208,24 @@ source_line(const char *keyword, const char *value, const char *dir)
 }
 
 static int
+add_line(struct sbx_strs *ret, struct sbx_buf *b, const char *keyword,
+    const char *value, const char *dir)
+{
+	SBX_CLEANUP(free) char *line = source_line(keyword, value, dir);
+
+	return (sbx_strs_add(ret, b, line));
+}
+
+static int
 add_all(struct sbx_strs *ret, struct sbx_buf *b, const char *keyword,
     const struct sbx_conf_list *l, const char *dir)
 {
 	const struct sbx_strs s = { l->data, l->count, l->len };
 	const char *v = NULL;
-	char *line;
 	int r = 0;
 
-	while (r == 0 && (v = sbx_strs_next(&s, v)) != NULL) {
-		line = source_line(keyword, v, dir);
-		r = sbx_strs_add(ret, b, line);
-		free(line);
-	}
+	while (r == 0 && (v = sbx_strs_next(&s, v)) != NULL)
+		r = add_line(ret, b, keyword, v, dir);
 	return (r);
 }
 
@@ -243,6 +248,9 @@ repos_sources(const struct sbx_conf *c, const char *dir,
 	if (r == 0)
 		r = add_all(ret, b, "github_token_file",
 		    &c->github_token_file, dir);
+	if (r == 0 && c->publish_signing_key[0] != '\0')
+		r = add_line(ret, b, "publish_signing_key",
+		    c->publish_signing_key, dir);
 	return (r != 0 || ret->count > SBX_MAX_SOURCES ? SBX_E_LIMIT : 0);
 }
 
@@ -252,6 +260,7 @@ repos_same_sources(const struct sbx_conf *a, const struct sbx_conf *b)
 	return (strcmp(a->github_token_command, b->github_token_command) == 0 &&
 	    a->github_token_timeout == b->github_token_timeout &&
 	    a->allow_bot_commands == b->allow_bot_commands &&
+	    strcmp(a->publish_signing_key, b->publish_signing_key) == 0 &&
 	    a->github_app.len == b->github_app.len &&
 	    memcmp(a->github_app.data, b->github_app.data,
 	    a->github_app.len) == 0 &&
@@ -357,6 +366,11 @@ repos_check(const struct sbx_conf *c, const struct policy *p,
 	    (r = check_sources(p, "github_token_file", false,
 	    &c->github_token_file, err)) != 0)
 		return (r);
+	if (c->publish_signing_key[0] != '\0' &&
+	    !is_file(c->publish_signing_key))
+		return (sbx_err_set(err, SBX_E_SYNTAX, "publish_signing_key "
+		    "%.100s: write the file with its whole path, or %%d/NAME, "
+		    "a credential of systemd", c->publish_signing_key));
 	if (repos_sources(c, NULL, &sources, &b) != 0)
 		return (sbx_err_set(err, SBX_E_LIMIT, "there are more than %d "
 		    "of github_app and github_token_file, or they are too "

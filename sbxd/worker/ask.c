@@ -846,6 +846,7 @@ take_publish(struct ask *a, struct ask_publish *ret)
 	ret->elapsed_ms = s->elapsed_ms;
 	ret->findings = s->findings;
 	ret->nwaived = s->nwaived;
+	ret->is_signed = s->is_signed;
 	ret->waived = s->waived;
 	return (0);
 }

@@ -159,6 +159,7 @@ struct ask_publish {
 	uint64_t bytes, elapsed_ms;
 	char gate[17], gate_status[8], gate_ran[64];
 	uint32_t nwaived;
+	uint8_t is_signed;	/* enum sbx_publish_signed */
 	struct sbx_strs findings, waived; /* borrowed until the next question */
 };
 /* OVERRIDE_STATE */

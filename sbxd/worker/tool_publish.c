@@ -387,6 +387,7 @@ put_done(struct call *call, const struct pub *p, const struct names *n)
 	result_bool(r, "pushed", p->st.outcome == SBX_PUBLISH_PUSHED);
 	put_ids(call, p);
 	put_findings(call, &p->st);
+	result_bool(r, "signed", p->st.is_signed == SBX_PUBLISH_SIGNED);
 	put_left(call, p, n);
 	if (*p->pr_url != '\0') {
 		result_str(r, "pr_url", p->pr_url);
@@ -394,6 +395,9 @@ put_done(struct call *call, const struct pub *p, const struct names *n)
 		result_bool(r, "pr_created", !p->pr_found);
 	}
 	result_open(r, "warnings", '[');
+	if (p->st.is_signed == SBX_PUBLISH_TO_SIGN)
+		result_str(r, NULL, "It will be signed, and be another commit "
+		    "by that.");
 	if (*p->warning != '\0')
 		result_masked(r, NULL, p->warning, strlen(p->warning));
 	result_close(r, ']');

@@ -81,6 +81,31 @@ class Place:
         self.ca.close()
 
 
+def signing_key(p):
+    """an Ed25519 key of the broker's, and what its configuration says"""
+    pem = os.path.join(p.gh.dir, "sign.pem")
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out",
+                    pem], check=True, capture_output=True)
+    return "publish_signing_key %s\n" % p.gh.broker_owns(pem)
+
+
+def is_signed(p, commit):
+    """git's word, with the key that `sbx broker status` shows"""
+    lines = p.s.sbx("broker", "status").stdout
+    key = next((x.strip() for x in lines.splitlines()
+                if x.strip().startswith("ssh-ed25519 ")), "")
+    allowed = os.path.join(p.gh.dir, "allowed")
+    with open(allowed, "w", encoding="utf-8") as f:
+        f.write("%s namespaces=\"git\" %s\n" % (
+            NAME.split("<")[1][:-1], key))
+    r = subprocess.run(
+        ["git", "-c", "gpg.format=ssh", "-c",
+         "gpg.ssh.allowedSignersFile=" + allowed, "-C", p.repo.path,
+         "verify-commit", commit], capture_output=True, text=True)
+    ok(r.returncode == 0 and "Good \"git\" signature" in r.stderr,
+       "git finds it well signed", (key, r.stderr))
+
+
 def refused(p, what, step, files, branch="fix", **more):
     """nothing has reached the remote, and it says why"""
     before = p.repo.git("for-each-ref")
@@ -118,7 +143,7 @@ def by_hand(p, base, files):
 
 def whole(p):
     i = p.repo.issue(title="add subtracts", body="It should add.")
-    p.start()
+    p.start(signing_key(p))
     r = p.s.call("issue_view", container_id=p.box, repo="acme/secret",
                  issue_number=i["number"])
     ok(r.get("title") == "add subtracts", "the issue is read", r)
@@ -145,7 +170,8 @@ def whole(p):
     base = p.tip("main")
     r = p.publish(files, "fix", dry_run=True)
     ok(r["status"] == "ok" and r["outcome"] == "dry_run" and
-       r["gate"]["status"] == "passed" and not p.tip("fix"),
+       r["gate"]["status"] == "passed" and not p.tip("fix") and
+       r["signed"] is False and "will be signed" in r["warnings"][0],
        "a dry run verifies, and says what would go", r)
     passed, run = r["tree_id"], r["gate"]["run_id"]
     r = p.publish(files, "fix", create_pr=True, pr_title="Add", pr_body="x")
@@ -157,6 +183,8 @@ def whole(p):
     text = p.repo.git("cat-file", "commit", r["commit"])
     ok("tree %s\nparent %s\nauthor %s " % (passed, base, NAME) in text and
        text.endswith("\n\nChange it."), "as one commit on the base", text)
+    ok(r["signed"] is True, "signed", r)
+    is_signed(p, r["commit"])
     ok(passed == by_hand(p, base, {
         "add.js": "exports.add = (a, b) => a + b;\n", "docs/a.md":
         "a\nmore\n", "docs/b.md": None}), "whose tree is what git add makes")

@@ -126,6 +126,7 @@ def parse(data):
 
 class Judged:
     def __init__(self, asked, base_text, names, message, rules, files):
+        sign = asked.pop("sign", None)      # the commit's bytes: a signature
         mine, theirs = ipc.pair()
         self.p = ipc.spawn(os.path.join(BUILD, "sbxd-judge"), theirs)
         self.ch = ipc.Chan(mine)
@@ -141,6 +142,9 @@ class Judged:
             os.close(fd)
         feed = threading.Thread(target=self._feed, args=(w1, files))
         feed.start()
+        if sign:
+            self.unsigned = self.ch.recv(10, "JUDGE_COMMIT")["commit"].encode()
+            self.ch.send("JUDGE_SIGNED", 0, signature=sign(self.unsigned))
         with os.fdopen(r2, "rb") as f:
             self.raw = f.read()
         self.out = parse(self.raw)

@@ -2,7 +2,9 @@
 """sbx-broker, driven as the monitor does, with couriers that are the test's
 own: what it takes as a source, what it gives to whom, and what it never
 tells."""
+import base64
 import ctypes
+import hashlib
 import os
 import pwd
 import re
@@ -91,13 +93,13 @@ class Broker:
     """The program and the test as its monitor."""
 
     def __init__(self, *sources, bot_commands=0, ready=True, journal=False,
-                 program=PROGRAM, **popen):
+                 author="", program=PROGRAM, **popen):
         popen = {**unprivileged(), **popen}
         mine, theirs = ipc.pair()
         roots = ipc.memfd(b"roots")
         self.ch = ipc.Chan(mine)
         self.ch.send("BROKER_START", _fds=[roots], sources=sources,
-                     bot_commands=bot_commands)
+                     bot_commands=bot_commands, author=author)
         os.close(roots)
         self.proc = ipc.spawn(program, theirs, stderr=subprocess.PIPE,
                               **popen)
@@ -1449,6 +1451,157 @@ def test_outside():
         c.over(status=204)
         b.ch.recv(want="BROKER_LOCKED")
         t.ok(not in_memory(pid, secrets[1:]), "what is revoked is wiped")
+
+
+# --- commits -----------------------------------------------------------------------
+
+AUTHOR = "A B <a@b.c>"
+
+
+def commit(base=OID % 1, parent2="", author=AUTHOR, when=None, tree=OID % 7,
+           head="", message="m\n"):
+    when = int(time.time()) if when is None else when
+    return "tree %s\nparent %s\n%sauthor %s %d +0000\ncommitter %s %d " \
+        "+0000\n%s\n%s" % (tree, base, parent2 and "parent %s\n" % parent2,
+                          author, when, author, when, head, message)
+
+
+def announce(b, n, base=OID % 1, parent2=""):
+    b.ch.send("BROKER_ANNOUNCE", 0, publish="%016x" % n, host="github.com",
+              repo="own/repo", base=base, parent2=parent2)
+
+
+def sign(b, n, text):
+    return b.ask("BROKER_SIGN", want="BROKER_SIGNED", publish="%016x" % n,
+                 commit=text)
+
+
+def verifies(line, text, signature, namespace="git"):
+    """ssh-keygen's word"""
+    with open(os.path.join(top, "sig"), "w") as f:
+        f.write(signature)
+    with open(os.path.join(top, "allowed"), "w") as f:
+        f.write("who " + line + "\n")
+    return subprocess.run(
+        ["ssh-keygen", "-Y", "verify", "-f", os.path.join(top, "allowed"),
+         "-I", "who", "-n", namespace, "-s", os.path.join(top, "sig")],
+        input=text.encode(), capture_output=True).returncode == 0
+
+
+def with_signature(text, m, word="gpgsig"):
+    head, _, body = text.partition("\n\n")
+    return "%s\n%s %s\n\n%s" % (head, word, m["signature"].strip().replace(
+        "\n", "\n "), body)
+
+
+def test_sign():
+    pem = key("ed.pem", "genpkey", "-algorithm", "ed25519")
+    with Broker("publish_signing_key " + pem, author=AUTHOR, ready=False,
+                journal=True) as b:
+        lines = b.status()
+        at = lines.index("publish_signing_key: usable")
+        line = lines[at + 1].strip()
+        raw = subprocess.run(["openssl", "pkey", "-in", pem, "-pubout",
+                              "-outform", "DER"], check=True,
+                             capture_output=True).stdout[-32:]
+        blob = b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + raw
+        t.ok(line == "ssh-ed25519 " + base64.b64encode(blob).decode(),
+             "the public key is shown", lines)
+        announce(b, 1)
+        text = commit(message="subject\n\nb\u00f6dy\n")
+        m = sign(b, 1, text)
+        t.ok(m["error"] == 0 and m["commit"] == oid(with_signature(text, m)),
+             "a commit is signed, and its id is known", m)
+        r = b.journal.recv(want="JOURNAL_APPEND")
+        f = dict(zip(r["fields"][::2], r["fields"][1::2]))
+        t.ok(r["op"] == "commit_sign" and (f["commit"], f["repo"], f["number"],
+             f["publish"]) == (m["commit"], "own/repo", "1", "%016x" % 1),
+             "on record", r)
+        if shutil.which("ssh-keygen") is None:
+            t.skip("no ssh-keygen", "its signatures")
+        else:
+            t.ok(verifies(line, text, m["signature"]), "ssh-keygen takes it")
+            t.ok(not verifies(line, text + "x", m["signature"]) and
+                 not verifies(line, text, m["signature"], "file"),
+                 "of nothing else")
+        m = sign(b, 1, text)
+        t.ok(m["error"] == POLICY and "already" in m["reason"] and
+             not m["signature"], "once", m)
+        t.ok("not announced" in sign(b, 9, text)["reason"],
+             "what was not announced is not signed")
+        announce(b, 2, "%064x" % 1, "%064x" % 2)
+        text = commit("%064x" % 1, "%064x" % 2, tree="%064x" % 7)
+        m = sign(b, 2, text)
+        t.ok(m["error"] == 0 and m["commit"] == oid(with_signature(
+            text, m, "gpgsig-sha256"), "sha256"), "a merge, of SHA-256", m)
+        announce(b, 3, OID % 1, OID % 2)
+        now = int(time.time())
+        good = commit(parent2=OID % 2)
+        for what, text in (
+                ("nothing", ""), ("a text", "hello\n"),
+                ("another base", commit(OID % 3, OID % 2)),
+                ("another merge", commit(parent2=OID % 3)),
+                ("no merge", commit()),
+                ("a third parent", good.replace(
+                    "author", "parent %s\nauthor" % (OID % 4), 1)),
+                ("a short tree", commit(parent2=OID % 2, tree="12")),
+                ("capitals", commit(parent2=OID % 2, tree="A" * 40)),
+                ("another author", commit(parent2=OID % 2,
+                                          author="X <a@b.c>")),
+                ("another committer", good.replace("committer A B",
+                                                   "committer X")),
+                ("two times", good.replace("%d +0000\n\n" % now,
+                                           "%d +0000\n\n" % (now - 1))),
+                ("long ago", commit(parent2=OID % 2, when=now - 7200)),
+                ("later", commit(parent2=OID % 2, when=now + 7200)),
+                ("elsewhere", good.replace("+0000", "+0100")),
+                ("a signature", commit(parent2=OID % 2, head="gpgsig x\n")),
+                ("an encoding", commit(parent2=OID % 2,
+                                       head="encoding x\n")),
+                ("no message", commit(parent2=OID % 2, message="")),
+                ("no end", commit(parent2=OID % 2, message="m")),
+                ("a tag", "object %s\ntype commit\ntag v\ntagger %s %d "
+                 "+0000\n\nm\n" % (OID % 1, AUTHOR, now))):
+            m = sign(b, 3, text)
+            t.ok(m["error"] == POLICY and m["reason"] and not m["signature"],
+                 "not signed: " + what, m)
+        b.ch.send("BROKER_LOCK", 1, on=1)
+        b.ch.recv(want="BROKER_LOCKED")
+        t.ok("locked" in sign(b, 3, good)["reason"], "nor when locked")
+        b.ch.send("BROKER_LOCK", 2, on=0)
+        b.ch.recv(want="BROKER_LOCKED")
+        t.ok(sign(b, 3, good)["error"] == 0, "what is right is signed after "
+             "all that")
+        announce(b, 3)
+        t.ok(b.proc.wait(10) == 3, "an announcement twice ends it")
+
+
+def test_sign_keys():
+    enc = key("edenc.pem", "genpkey", "-algorithm", "ed25519", "-aes128",
+              "-pass", "pass:x")
+    for path, word in ((RSA, "not of Ed25519"), (enc, "encrypted"),
+                       (write("junk2", b"x" * 100), "no private key"),
+                       (write("open", b"-----BEGIN OPENSSH PRIVATE KEY-----\n"),
+                        "OpenSSH"), ("%d/x", "systemd"), ("x", "begins with"),
+                       (top + "/none", "No such file")):
+        with Broker("publish_signing_key " + path, author=AUTHOR,
+                    ready=False) as b:
+            lines = [x for x in b.status() if x.startswith("publish_sign")]
+            t.ok(len(lines) == 1 and word in lines[0], "status says why: " +
+                 word, b.status())
+            announce(b, 1)
+            m = sign(b, 1, commit())
+            t.ok(m["error"] == POLICY and word in m["reason"] and
+                 not m["signature"], "so does who asks", m)
+    with Broker(TOKEN, author=AUTHOR) as b:
+        announce(b, 1)
+        t.ok("no publish_signing_key" in sign(b, 1, commit())["reason"],
+             "without a key nothing is signed")
+
+
+def oid(text, fmt="sha1"):
+    data = text.encode()
+    return hashlib.new(fmt, b"commit %d\0" % len(data) + data).hexdigest()
 
 
 try:

@@ -641,6 +641,39 @@ def secrets():
     tap.ok("rules" in m["reason"], "which is said", m)
 
 
+ARMOR = ("-----BEGIN SSH SIGNATURE-----\nAAAA+/0=\nBB==\n"
+         "-----END SSH SIGNATURE-----\n")
+
+
+def signatures():
+    for on, word in ((here, b"gpgsig"), (Base({b"README": HERE[b"README"]},
+                                              "sha256"), b"gpgsig-sha256")):
+        j = publish(on, [b"x"], {b"x": NEW}, allow=2, sign=lambda c: ARMOR)
+        plain = pubjudge.commit_bytes(j.m["tree"], on.commit)
+        tap.ok(j.unsigned == plain, "the commit is shown as it is", j.m)
+        head, _, body = plain.partition(b"\n\n")
+        text = head + b"\n" + word + b" " + ARMOR.strip().replace(
+            "\n", "\n ").encode() + b"\n\n" + body
+        tap.ok(j.m["step"] == "" and j.out.get(b"commit") == (
+            FILE, 0o644, text) and j.m["commit"] == oid(on.fmt, b"commit",
+                                                        text),
+               "and made with its signature: %s" % word.decode(), j.m)
+        j.end()
+    for what, bad in (("none", ""), ("another's", ARMOR.replace("SSH", "PGP")),
+                      ("of no line", ARMOR.replace("AAAA+/0=\nBB==\n", "")),
+                      ("a long line", ARMOR.replace("AAAA", "A" * 80)),
+                      ("a header", ARMOR.replace("BB==", "BB==\nparent x")),
+                      ("a blank line", ARMOR.replace("BB", "\nBB")),
+                      ("more behind it", ARMOR + "x"), ("not ended",
+                                                       ARMOR[:-6])):
+        ok(publish(here, [b"x"], {b"x": NEW}, allow=2,
+                   sign=lambda c, bad=bad: bad), "sign", "a signature: " +
+           what)
+    j = publish(here, [b"x"], {b"x": NEW})
+    j.ch.send("JUDGE_SIGNED", 0, signature=ARMOR)
+    tap.ok(j.p.wait(10) == 3, "a signature that nobody asked for ends it")
+
+
 def folds():
     """The table of names that are one is what python says they are."""
     src = os.environ["SBX_SRC"]
@@ -690,7 +723,7 @@ def order():
 
 random_trees()
 for check in (paths, ways, sensitive, attributed, lies, streams, commits,
-              secrets, folds, order):
+              secrets, signatures, folds, order):
     check()
 tap.done()
 sys.exit(tap.bad > 0)

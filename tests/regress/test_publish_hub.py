@@ -469,6 +469,86 @@ def test_override_barred():
         ok(waived(h) == [], "so it is")
 
 
+ARMOR = ("-----BEGIN SSH SIGNATURE-----\nAAAA\n"
+         "-----END SSH SIGNATURE-----\n")
+KEY = OFF + "publish_signing_key /nowhere/sign.pem\n"
+
+
+class Signs(World):
+    """As World, with a broker that signs."""
+
+    def __init__(self, conf=KEY, **kw):
+        self.says = {"commit": NEW, "signature": ARMOR}
+        super().__init__(conf, **kw)
+
+    def on_JUDGE_FILES(self, p, m):
+        m.close()
+        if self.named("JUDGE_PUBLISH")[-1]["allow"] & 2:
+            said(p, "JUDGE_COMMIT", commit="a commit")
+        else:
+            said(p, "JUDGED", **self.judged)
+
+    def on_JUDGE_SIGNED(self, p, _m):
+        said(p, "JUDGED", **self.judged)
+
+    def on_BROKER_SIGN(self, p, m):
+        p.send("BROKER_SIGNED", m.id, **self.says)
+
+
+def test_sign():
+    with Signs() as h:
+        ok("publish_signing_key /nowhere/sign.pem" in
+           h.named("BROKER_START")[0]["sources"] and
+           h.named("BROKER_START")[0]["author"] == "sbx <sbx@localhost>",
+           "the broker knows key and author")
+        w, box, s = begun(h, parent2="f" * 40)
+        m = end(h, w, s)
+        ok(m["outcome"] == PUSHED and m["is_signed"] == 1, "a signed one", m)
+        a, q = h.named("BROKER_ANNOUNCE"), h.named("BROKER_SIGN")
+        ok(len(a) == len(q) == 1 and (a[0]["publish"], a[0]["host"],
+           a[0]["repo"], a[0]["base"], a[0]["parent2"]) == (
+               s["publish"], "github.com", "o/w", BASE, "f" * 40) and
+           (q[0]["publish"], q[0]["commit"]) == (s["publish"], "a commit") and
+           h.named("JUDGE_SIGNED")[0]["signature"] == ARMOR,
+           "the judge's bytes to the broker, its signature back", (a, q))
+        m = end(h, w, start(h, w, box, flags=1))
+        ok(m["outcome"] == WOULD and m["is_signed"] == 2 and
+           len(h.named("BROKER_SIGN")) == 1, "a dry run signs nothing", m)
+    for what, says, word in (
+            ("it does not", {"error": -19, "reason": "no key"}, "no key"),
+            ("no id", {"commit": "x"}, "what it signed"),
+            ("another commit", {"commit": MOVED, "signature": ARMOR}, MOVED)):
+        with Signs() as h:
+            h.says = says
+            w, _, s = begun(h)
+            m = fails(h, w, s, "sign", what)
+            ok(word in m["reason"] and "push" not in h.got, what + ": it says "
+               "so", m)
+    for what, judge in (
+            ("without being asked", lambda p: said(p, "JUDGED", tree=TREE,
+                                                   commit=NEW)),
+            ("nothing", lambda p: said(p, "JUDGED"))):
+        with Signs() as h:      # a judge that does without
+            h.on_JUDGE_FILES = lambda p, m, judge=judge: (m.close(), judge(p))
+            w, _, s = begun(h)
+            m = end(h, w, s)
+            ok(m["outcome"] == REFUSED and "push" not in h.got,
+               "what is not signed does not go: " + what, m)
+    with World() as h:          # and one that asks for it
+        h.on_JUDGE_FILES = lambda p, m: (m.close(), said(
+            p, "JUDGE_COMMIT", commit="x"))
+        w, _, s = begun(h)
+        m = end(h, w, s)
+        ok(m["outcome"] == REFUSED and not h.named("BROKER_SIGN"),
+           "nor is what is not to be signed", m)
+    with Signs() as h:
+        h.on_BROKER_SIGN = nothing
+        w, _, s = begun(h)
+        h.wait(lambda: h.named("BROKER_SIGN"))
+        h.kill("broker")
+        fails(h, w, s, "sign", "the broker goes")
+
+
 def test_rules():
     path = "/tmp/sbx-rules-%d" % os.getpid()
     with open(path, "w") as f:

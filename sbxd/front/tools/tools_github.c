@@ -315,6 +315,7 @@ const struct sbx_tool sbx_tools_github[] = {
 		    "required": ["status"]},
 		    "tests": {"type": "array", "items": {"type": "object"}},
 		    "waived_total": {"type": "integer"},
+		    "signed": {"type": "boolean"},
 		    "pr_url": {"type": "string"},
 		    "pr_number": {"type": "integer"},
 		    "pr_created": {"type": "boolean"},
