@@ -145,11 +145,11 @@ lfs_warn(struct clone *c, struct pieces in)
 	while (pair(&in, &name, &value)) {
 		if (strcmp(name, "lfs") != 0)
 			continue;
+		value += strncmp(value, "./", 2) == 0 ? 2 : 0; /* of find(1) */
 		if (n++ < LFS_SHOWN && len < sizeof(text) - 130)
 			len += (size_t)snprintf(text + len, sizeof(text) - len,
 			    "%s%s", n > 1 ? ", " : "", sbx_vis(vis,
-			    sizeof(vis), value + (strncmp(value, "./", 2) == 0
-			    ? 2 : 0), strlen(value)));
+			    sizeof(vis), value, strlen(value)));
 	}
 	if (n > 0)
 		clone_say(c, "%zu%s files are Git LFS pointers, not their "

@@ -305,7 +305,8 @@ comment_ok(struct call *call, struct json_object *o)
 		    "the repository, such as src/main.c."));
 	if (gh_blank(gh_str(o, "body")))
 		return (gh_bad(call, "\"comments\": body must not be empty."));
-	return (gh_clean_out(call, "comments", gh_str(o, "body")));
+	return (gh_clean_out(call, "comments", gh_str(o, "path")) &&
+	    gh_clean_out(call, "comments", gh_str(o, "body")));
 }
 
 static bool

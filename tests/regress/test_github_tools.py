@@ -540,8 +540,10 @@ for c, word in (({"path": "a"}, "body"), ({"path": "", "body": "x", "line": 1},
     t.ok(e and r["code"] in ("bad_argument", "missing_argument",
                              "unknown_argument") and word in r["error"],
          "comments: %s" % word, r)
-bad("a secret on a line", "sandbox_pr_review_write", {**R, "comments": [
-    {"path": "a", "body": TOKEN, "line": 1}]}, "secret", code="secret_found")
+for name in ("path", "body"):
+    bad("a secret on a line: " + name, "sandbox_pr_review_write", {
+        **R, "comments": [{"path": "a", "body": "b", "line": 1,
+                           name: TOKEN}]}, "secret", code="secret_found")
 
 # the user's word
 for what, can, answers, want in (
@@ -691,7 +693,8 @@ os.execv(%r, ["git", "-c", "protocol.file.allow=always", "-c",
               clone_path=dest + "/r", branch="main", head=one, shallow=False,
               credential="grant", default_branch="main", base="main")
     t.ok(len(r["warnings"]) == 1 and "LFS" in r["warnings"][0] and
-         "big.bin" in r["warnings"][0], "a pointer is told", r["warnings"])
+         ": big.bin. " in r["warnings"][0], "a pointer is told",
+         r["warnings"])
     t.ok(m.opened[-1][:3] == (box, "github.com", "o/r") and
          m.opened[-1][3] >= 600000 and m.bound[-1] == (
              r["run_id"], r["grant"], dest + "/r") and
