@@ -202,21 +202,23 @@ rule_pattern(struct rule *r, const char *p)
 	return (true);
 }
 
+/* items: what the macro stands for. */
 static int
-add_macro(struct attr_set *s, const char *p, char ret_reason[128])
+add_macro(struct attr_set *s, const char *name, const char *items,
+    char ret_reason[128])
 {
 	struct rule r = { 0 };
 	size_t n, attr;
 	int k;
 
-	p += strspn(p, BLANK);
-	n = strcspn(p, BLANK);
-	if (!name_good(p, n))
+	name += strspn(name, BLANK);
+	n = strcspn(name, BLANK);
+	if (!name_good(name, n))
 		return (0);
-	attr = name_find(s, p, n);
+	attr = name_find(s, name, n);
 	if (attr == ATTR_NAMES)
 		return (refuse(ret_reason, "more attributes than are read"));
-	k = add_items(s, &r, p + n, ret_reason);
+	k = add_items(s, &r, items, ret_reason);
 	if (k != 0) {
 		rule_clear(&r);
 		return (k < 0 ? -1 : 0);
@@ -241,9 +243,6 @@ add_line(struct attr_set *s, struct attr_file *f, const char *line,
 
 	if (*p == '\0' || *p == '#')
 		return (0);
-	if (n > sizeof(macro) - 1 && strncmp(p, macro, sizeof(macro) - 1) == 0)
-		return (f->dir[0] != '\0' ? 0 : add_macro(s, p +
-		    sizeof(macro) - 1, ret_reason));
 	if (*p == '"')
 		rest = unquote(p, name);
 	if (rest == NULL) {
@@ -251,6 +250,11 @@ add_line(struct attr_set *s, struct attr_file *f, const char *line,
 		name[n] = '\0';
 		rest = p + n;
 	}
+	/* also one in quotes, as git has it */
+	if (strlen(name) > sizeof(macro) - 1 && strncmp(name, macro,
+	    sizeof(macro) - 1) == 0)
+		return (f->dir[0] != '\0' ? 0 : add_macro(s, name +
+		    sizeof(macro) - 1, rest, ret_reason));
 	k = add_items(s, &r, rest, ret_reason);
 	if (k == 0 && rule_pattern(&r, name)) {
 		if (++s->rules > MAX_RULES)
@@ -334,7 +338,7 @@ attr_new(void)
 
 	for (int i = 0; i < KNOWN; i++)
 		(void)name_find(s, known[i], strlen(known[i]));
-	(void)add_macro(s, "binary -diff -merge -text", reason);
+	(void)add_macro(s, "binary", "-diff -merge -text", reason);
 	return (s);
 }
 
@@ -360,6 +364,7 @@ attr_free(struct attr_set *s)
 static void
 apply(struct attr_set *s, const struct rule *r)
 {
+	s->steps += r->n;
 	for (size_t i = r->n; i-- > 0;) {
 		const struct item *it = &r->v[i];
 		struct state *st = &s->found[it->attr];

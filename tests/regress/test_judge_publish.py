@@ -419,6 +419,7 @@ def attributed():
             (b"*.c working-tree-encoding=UTF-16", "encoding=UTF-16"),
             (b"*.c working-tree-encoding", "encoding"),
             (b"[attr]big filter=lfs -text\n*.c big", "filter=lfs"),
+            (b"\"[attr]big\" filter=lfs\n*.c big", "filter=lfs"),
             (b"*.c builtin_x", "for itself"), (b"*.c " + b"x" * 2100, "2047"),
             (b"*.c a\0b", "zero"),
             (b"\n".join(b"x a%d" % i for i in range(600)), "attributes"),
@@ -438,6 +439,9 @@ def attributed():
     slow = b"\n".join(b"%s%d text" % (b"*a" * 900, i) for i in range(500))
     ok(simple([b"a" * n for n in (250, 251, 252)], {}, base=of(slow)),
        "attribute", "patterns that match for ever", "too long")
+    many = b"\n".join([b"* " + b"a " * 1000] * 500)
+    ok(simple([b"%d" % i for i in range(1100)], {}, base=of(many)),
+       "attribute", "attributes that are more than files", "too long")
     big = of(b"* text")
     ok(simple([b"f"], [rec(FILE, b"f", size=(64 << 20) + 1)], base=big),
        "too_large", "line ends in more than 64 MiB", "64 MiB")
