@@ -141,9 +141,9 @@ finish(struct broker *k)
 		(void)sbx_peer_flush(k->monitor, 200);
 	sbx_peer_free(k->monitor);
 	k->monitor = NULL;
+	mint_free_all(k);	/* a command's process is in the pool */
 	pool_free(k);
 	job_free_all(k);
-	mint_free_all(k);
 	ask_free_all(k);
 	grant_free_all(k);
 	while (!LIST_EMPTY(&k->tokens.list))

@@ -310,6 +310,7 @@ take(struct mint *m, const char *text)
 	}
 	if ((secret = sbx_secret_new(len, &err)) == NULL ||
 	    sbx_secret_add(secret, text, len) < 0) {
+		sbx_secret_free(secret);
 		note(m, "%s", err.msg);
 		return (NULL);
 	}
@@ -414,7 +415,8 @@ mint_send(struct job *j, struct child *c)
 	return (r);
 }
 
-/* Nobody waits for any: job_end_grant() or job_free_all() was there before. */
+/* Whoever waits for one is not told: job_end_grant() was there before, or all of
+ * it ends.  Before pool_free(). */
 void
 mint_free_all(struct broker *k)
 {
