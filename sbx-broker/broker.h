@@ -61,6 +61,7 @@ struct mint;
 #define BROKER_LOCKERS 8u	/* lock messages that wait for one answer */
 
 #define BROKER_REASON 256	/* of the field in messages, with NUL */
+#define BROKER_LOCKED "the suite is locked down; `sbx lockdown off` ends that"
 
 /* How something ended that did not go well. */
 struct fault {
@@ -285,7 +286,8 @@ const char *grant_spent(const struct grant *g);
 bool grant_takes(struct grant *g);
 /* One is over.  ran: a courier had it; used: it may have changed something. */
 void grant_over(struct grant *g, bool ran, bool used);
-void grant_reap(struct grant *g);	/* frees it if its time is over */
+/* Frees it if its time is over and nothing of it is under way. */
+void grant_reap(struct grant *g);
 void grant_free_all(struct broker *k);
 
 /* --- mint.c: where tokens come from ------------------------------------------------ */

@@ -151,7 +151,7 @@ grant_open(struct broker *k, uint32_t id, const struct sbx_broker_grant *q)
 
 	if (k->locked) {
 		a.error = SBX_E_POLICY;
-		a.reason = "the suite is locked down";
+		a.reason = BROKER_LOCKED;
 	} else if (why != NULL) {
 		a.error = SBX_E_SYNTAX;
 		a.reason = why;
@@ -200,7 +200,7 @@ grant_takes(struct grant *g)
 {
 	const unsigned most = g->op == SBX_GRANT_PUSH ? 1 : BROKER_JOBS_GRANT;
 
-	if (g->uses == 0 || g->running >= most)
+	if (grant_spent(g) != NULL || g->running >= most)
 		return (false);
 	g->running++;
 	if (g->op == SBX_GRANT_FETCH)
@@ -223,7 +223,8 @@ grant_over(struct grant *g, bool ran, bool used)
 void
 grant_reap(struct grant *g)
 {
-	if (g->running == 0 && sbx_mono_ns() >= g->by_ns)
+	/* the loop's clock may be behind the one of by_ns */
+	if (g->running == 0 && !evtimer_pending(g->timer, NULL))
 		grant_free(g);
 }
 

@@ -456,8 +456,7 @@ static bool
 is_refused(struct job *j)
 {
 	if (j->k->locked)
-		job_fail(j, SBX_E_POLICY, "locked", "the suite is locked down; "
-		    "`sbx lockdown off` ends that");
+		job_fail(j, SBX_E_POLICY, "locked", "%s", BROKER_LOCKED);
 	else if (j->k->njobs - j->k->nrevokes > BROKER_JOBS)
 		job_fail(j, SBX_E_LIMIT, "no_courier",
 		    "there are too many exchanges; try again later");

@@ -77,7 +77,7 @@ lock(struct broker *k)
 
 	k->locked = true;
 	grant_free_all(k);
-	job_end_grant(k, NULL, "locked", "the suite is locked down");
+	job_end_grant(k, NULL, "locked", BROKER_LOCKED);
 	mint_free_all(k);
 	token_retire_all(k, "the suite is locked down");
 	if (!evtimer_pending(k->lock_timer, NULL) &&
@@ -93,6 +93,9 @@ lock_set(struct broker *k, uint32_t id, bool on)
 {
 	if (!on) {
 		k->locked = false;
+		/* the rest is revoked without hurry, and waited for no more */
+		k->unrevoked += k->nlockers > 0 ? k->nrevokes + pool_late(k) : 0;
+		answer(k);
 		return (sbx_send_broker_locked(k->monitor, id,
 		    &(struct sbx_broker_locked){ 0 }, NULL));
 	}

@@ -867,6 +867,18 @@ def test_command():
         c.ch.send("COURIER_READY")
         m = b.done(mid)
         t.ok("may not" in m["reason"], "it says what it may not", m)
+    # with what is freed overwritten at once
+    with Broker("github_token_command 30", ready=False, env={
+            **os.environ, "GLIBC_TUNABLES": "glibc.malloc.perturb=165:"
+            "glibc.malloc.tcache_count=0"}) as b:
+        b.grant(1)
+        b.exchange()
+        c = b.child(COMMAND)
+        b.status()
+        b.ch.send("SHUTDOWN")
+        t.ok(b.proc.wait(5) == 0, "the broker ends while one runs",
+             b.proc.returncode)
+        c.ch.close()
 
 
 def test_command_hangs():
@@ -1249,6 +1261,26 @@ def test_lock():
             r = b.journal.recv(1)
             seen.setdefault(r["op"], []).append(r["code"])
         t.ok(seen.get("token_revoke") == [0, 1], "both are recorded", seen)
+        b.ask("BROKER_LOCK", want="BROKER_LOCKED", on=0)
+        b.grant(4, repo="own/third")
+        mid = b.exchange(4)
+        mint(b)
+        serve(b, mid)
+        b.ch.send("BROKER_LOCK", 504, on=1)
+        d = b.ch.recv(want="BROKER_DIAL")
+        b.ch.send("BROKER_LOCK", 505, on=0)
+        told = [b.ch.recv(1, want="BROKER_LOCKED") for _ in range(2)]
+        t.ok([(m.id, m["failed"]) for m in told] == [(504, 1), (505, 0)],
+             "one that is lifted is waited for no more", told)
+        time.sleep(2)
+        a, c = ipc.pair()
+        b.ch.send("BROKER_DIALLED", d.id, [c.fileno()])
+        a.close()
+        c.close()
+        c, m = b.job("COURIER_REVOKE")
+        m.close()
+        t.ok(m["token"] == MINTED, "and what was begun goes on", m)
+        c.over(status=204)
 
 
 def fields(r):
