@@ -9,6 +9,7 @@ libsbx_a_SOURCES = \
 	common/base/install.c common/base/install.h \
 	common/base/publish.c common/base/publish.h \
 	common/base/commitsig.c common/base/commitsig.h \
+	common/base/rules.c common/base/rules.h \
 	common/base/rest.c common/base/rest.h \
 	common/base/secret.c common/base/secret.h \
 	common/base/token.c common/base/token.h \

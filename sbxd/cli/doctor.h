@@ -143,6 +143,7 @@ DOCTOR_PROBE(doctor_config);
 DOCTOR_PROBE(doctor_state);
 DOCTOR_PROBE(doctor_owner);
 DOCTOR_PROBE(doctor_lockdown);
+DOCTOR_PROBE(doctor_rules);
 DOCTOR_PROBE(doctor_credentials);
 DOCTOR_PROBE(doctor_space);
 DOCTOR_PROBE(doctor_run);

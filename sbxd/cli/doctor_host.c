@@ -3,6 +3,7 @@
 
 #include "common/base/cgroup.h"
 #include "common/base/image.h"
+#include "common/base/rules.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -139,6 +140,31 @@ doctor_credentials(const struct doctor *d, const struct doctor_check *c,
 	return (0);
 }
 
+/* The judge reads them, as it does when something is published. */
+int
+doctor_rules(const struct doctor *d, const struct doctor_check *c,
+    struct doctor_result *r)
+{
+	const char *path = d->conf.secret_rules;
+	int SBX_CLEANUP(fd) fd = -1;
+	char judge[PATH_MAX + 16];
+	struct sbx_err err = { 0 };
+
+	(void)c;
+	if (path[0] == '\0') {
+		doctor_detail(r, "those that are built in");
+		return (0);
+	}
+	doctor_step(r, "sbxd-judge -R <%.100s", path);
+	(void)snprintf(judge, sizeof(judge), "%s/sbxd-judge", d->cli->bindir);
+	if ((fd = sbx_rules_open(path, &err)) != -1 &&
+	    sbx_rules_check(access(judge, X_OK) == 0 ? d->cli->bindir :
+	    SBX_PKGLIBEXECDIR, path, fd, &err) == 0)
+		return (0);
+	doctor_detail(r, "%s", err.msg);
+	return (doctor_fact(r, false));
+}
+
 int
 doctor_lockdown(const struct doctor *d, const struct doctor_check *c,
     struct doctor_result *r)
@@ -267,7 +293,7 @@ doctor_suite_programs(const struct doctor *d, const struct doctor_check *c,
 {
 	static const char *const names[] = { "sbxd", "sbxd-starter",
 		"sbxd-engine", "sbxd-recorder", "sbxd-front", "sbxd-worker",
-		"sbxd-copyin", "sbx-journald", "sbx-broker",
+		"sbxd-copyin", "sbxd-judge", "sbx-journald", "sbx-broker",
 		"sbx-broker-courier", "sbx-broker-command", "sbx-proxy",
 		"sbx-init" };
 	char path[PATH_MAX + 32];

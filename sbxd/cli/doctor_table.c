@@ -71,6 +71,10 @@ const struct doctor_check doctor_checks[] = {
 	    .weight = DOCTOR_OPTIONAL, .probe = doctor_credentials,
 	    .lost = "that source gives no token: what it is for is read as "
 	    "anybody may, and not written", .mend = "" },
+	{ .name = "secret_rules", .what = "rules of secret_rules",
+	    .probe = doctor_rules, .needs = "programs", .lost = NO_SUITE,
+	    .mend = "# sbxd-judge(8) says what rules may have; built in are "
+	    "those of\n# " SBX_PKGDATADIR "/rules.toml\n" },
 	{ .name = "nofile", .what = "open files", .probe = doctor_nofile,
 	    .lost = "fewer sandboxes at once, with fewer open files each; "
 	    "below 640 no suite starts",

@@ -24,8 +24,8 @@ libsbxscan_a_SOURCES = sbxd/judge/scan.c sbxd/judge/scan.h \
 libsbxscan_a_CPPFLAGS = $(AM_CPPFLAGS) $(PCRE2_CFLAGS)
 nodist_libsbxscan_a_SOURCES = scan_builtin.c
 
-# its built-in rules, as an array
-EXTRA_DIST += sbxd/judge/rules.toml
+# its built-in rules, as an array; installed to begin own ones with
+dist_pkgdata_DATA += sbxd/judge/rules.toml
 CLEANFILES += scan_builtin.c
 scan_builtin.c: $(top_srcdir)/sbxd/judge/rules.toml
 	$(AM_V_GEN){ echo '#include "sbxd/judge/scan_parts.h"'; \

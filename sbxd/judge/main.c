@@ -154,6 +154,43 @@ on_signed(struct sbx_chan *chan, struct sbx_in *in, struct pub *p)
 	return (finish(chan, p, p->out));
 }
 
+/* Of standard input, which the cage takes away: bytes, that nothing looks at
+ * before. */
+static size_t
+take_rules(char rules[SCAN_MAX_RULES_BYTES + 1])
+{
+	size_t n = 0;
+	ssize_t got;
+
+	while (n <= SCAN_MAX_RULES_BYTES &&
+	    (got = read(0, rules + n, SCAN_MAX_RULES_BYTES + 1 - n)) > 0)
+		n += (size_t)got;
+	return (n);
+}
+
+/*
+ * Not started by the monitor: are these rules?  0, or 1 and on standard output why
+ * not.
+ */
+static int
+check_rules(const char *rules, size_t n)
+{
+	struct sbx_privs_args args = { 0 };
+	char why[SCAN_REASON] = "there are none";
+	struct sbx_err err = { 0 };
+	uint32_t features;
+
+	if (sbx_privs_enter(SBX_PROC_JUDGE, &args, &features, &err) < 0)
+		sbx_fatal("%s", err.msg);
+	if (n > SCAN_MAX_RULES_BYTES)
+		(void)sbx_strlcpy(why, "more than 1 MiB", sizeof(why));
+	else if (n > 0 && scan_new(rules, n, why) != NULL)
+		return (0);
+	(void)sbx_write_all(1, why, strlen(why));
+	(void)sbx_write_all(1, "\n", 1);
+	return (1);
+}
+
 static void
 enter(struct sbx_chan *chan, bool trap)
 {
@@ -211,19 +248,26 @@ main(int argc, char **argv)
 {
 	static const struct sbx_accepts *const lists[] = { &list, NULL };
 	bool debug = argc > 1 && strncmp(argv[1], "-d", 2) == 0;
+	static char rules[SCAN_MAX_RULES_BYTES + 1];
+	bool check = argc == 2 && strcmp(argv[1], "-R") == 0;
 	uint16_t last = 0;
 	struct sbx_chan chan;
 	int timeout = START_TIMEOUT_MS, r = 0;
+	size_t nrules = 0;
 
 	sbx_accepts_print(argc, argv, NULL, lists);
-	if (argc > 1 && !debug)
+	if (argc > 1 && !debug && !check)
 		return (1);
+	if (check)
+		nrules = take_rules(rules);
 	sbx_privs_early();
 	sbx_log_init("sbxd-judge", debug ? SBX_LOG_DEBUG : SBX_LOG_INFO);
 	/* what it would open for its configuration it may not open later */
 	if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1)
 		sbx_fatal("libcrypto does not start");
 	hasher_free(hasher_new());
+	if (check)
+		return (check_rules(rules, nrules));
 	sbx_chan_init(&chan, CHANNEL_FD, SBX_PROC_JUDGE, SBX_PROC_MONITOR);
 	enter(&chan, debug);
 	for (; r == 0 && sbx_chan_recv(&chan, timeout) == 0; timeout =

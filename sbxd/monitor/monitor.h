@@ -1340,6 +1340,8 @@ size_t hidden_place(const struct hidden_place *v, size_t n,
 
 /* --- publish.c, publish_ask.c ------------------------------------------------- */
 int publish_check(const struct sbx_conf *c, struct sbx_err *err);
+/* What secret_rules names is looked at; *ret_fd: open, if it names something. */
+int publish_rules(const struct sbx_conf *c, int *ret_fd, struct sbx_err *err);
 int setup_publish(struct monitor *m, struct sbx_err *err);
 /* fds: consumed.  Each answers the worker's ask, soon or later. */
 void publish_start(struct monitor *m, struct worker *w,
@@ -1493,6 +1495,8 @@ int options_reread(struct monitor *m, struct sbx_conf *c,
     struct sbx_err *err);
 /* Put file and line before what egress_check() said, where they are found. */
 void options_place(struct monitor *m, struct sbx_err *err);
+/* Where the suite's programs are.  0 or an sbx_error. */
+int setup_program_dir(char dst[PATH_MAX], struct sbx_err *err);
 int setup_starter(struct monitor *m, int *ret_channel, struct sbx_err *err);
 
 #endif

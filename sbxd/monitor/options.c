@@ -374,7 +374,10 @@ setup_options(struct monitor *m, int argc, char **argv,
 	if (setup_http_check(m, &public, &err) != 0)
 		return (fail(&err));
 	if (f.check) {
-		if (check_all_files(&m->conf, &err) != 0)
+		int SBX_CLEANUP(fd) rules = -1;
+
+		if (check_all_files(&m->conf, &err) != 0 ||
+		    publish_rules(&m->conf, &rules, &err) != 0)
 			return (fail(&err));
 		(void)printf("configuration OK\n");
 		return (0);

@@ -3,10 +3,12 @@
 #include "common/base/image.h"
 #include "common/base/json.h"
 #include "common/base/publish.h"
+#include "common/base/rules.h"
 #include "common/base/sha256.h"
 
 #include <event2/event.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +25,6 @@
 #define ASK_S 15
 #define FILES_MAX 20000
 #define MESSAGE_MAX (64u << 10)
-#define RULES_MAX (1u << 20)		/* as the judge has it */
 
 /* --- configuration --------------------------------------------------------------- */
 
@@ -54,28 +55,36 @@ publish_check(const struct sbx_conf *c, struct sbx_err *err)
 	return (0);
 }
 
+int
+publish_rules(const struct sbx_conf *c, int *ret_fd, struct sbx_err *err)
+{
+	char dir[PATH_MAX];
+	int r;
+
+	if (c->secret_rules[0] == '\0')
+		return (0);
+	if ((*ret_fd = sbx_rules_open(c->secret_rules, err)) == -1)
+		return (err->code);
+	r = setup_program_dir(dir, err);
+	return (r != 0 ? r : sbx_rules_check(dir, c->secret_rules, *ret_fd,
+	    err));
+}
+
 /* Before the cage: what is read later is what stood there at the start. */
 int
 setup_publish(struct monitor *m, struct sbx_err *err)
 {
-	const char *path = m->conf.secret_rules;
 	int SBX_CLEANUP(fd) fd = -1;
-	struct stat st;
+	int r = publish_rules(&m->conf, &fd, err);
 	ssize_t n;
 
-	if (path[0] == '\0')
-		return (0);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (fd == -1 || fstat(fd, &st) == -1)
-		return (sbx_err_sys(err, "secret_rules: %.160s", path));
-	if (!S_ISREG(st.st_mode) || st.st_size == 0 || st.st_size > RULES_MAX)
-		return (sbx_err_set(err, SBX_E_LIMIT, "secret_rules: %.160s: it "
-		    "must be a file of 1 byte to 1 MiB", path));
-	m->secret_rules = sbx_xcalloc(1, (size_t)st.st_size + 1);
-	n = pread(fd, m->secret_rules, (size_t)st.st_size, 0);
-	if (n != st.st_size)
+	if (r != 0 || fd == -1)
+		return (r);
+	m->secret_rules = sbx_xcalloc(1, SBX_RULES_MAX + 1);
+	n = pread(fd, m->secret_rules, SBX_RULES_MAX, 0);
+	if (n <= 0)
 		return (sbx_err_set(err, SBX_E_SYS, "secret_rules: %.160s "
-		    "cannot be read", path));
+		    "cannot be read", m->conf.secret_rules));
 	m->nsecret_rules = (size_t)n;
 	return (0);
 }

@@ -198,8 +198,8 @@ open_sockets(struct monitor *m, struct sbx_err *err)
 /* --- programs ------------------------------------------------------------ */
 
 /* Beside ourselves, but for an installed sbxd, whose helpers are elsewhere. */
-static int
-program_dir(char dst[PATH_MAX], struct sbx_err *err)
+int
+setup_program_dir(char dst[PATH_MAX], struct sbx_err *err)
 {
 	ssize_t n = readlink("/proc/self/exe", dst, PATH_MAX - 1);
 	struct stat here, bin;
@@ -236,7 +236,7 @@ open_init(struct monitor *m, struct sbx_err *err)
 	char dir[PATH_MAX];
 	int r;
 
-	if ((r = program_dir(dir, err)) != 0)
+	if ((r = setup_program_dir(dir, err)) != 0)
 		return (r);
 	path = sbx_xasprintf("%s/sbx-init", dir);
 	m->fd_init = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
@@ -274,7 +274,7 @@ setup_starter(struct monitor *m, int *ret_channel, struct sbx_err *err)
 	int pair[2], r;
 	pid_t pid;
 
-	if ((r = program_dir(dir, err)) != 0)
+	if ((r = setup_program_dir(dir, err)) != 0)
 		return (r);
 	path = sbx_xasprintf("%s/sbxd-starter", dir);
 	if (access(path, X_OK) == -1)

@@ -246,6 +246,15 @@ def resources(place, base):
         f.write("github_token_file /nowhere/token\n")
     expect("a credential that is not there", place, base, None,
            "credentials", "lstat", "ENOENT", "sbx register", essential=False)
+    with open(place.root + "/etc/rules", "w") as f:
+        f.write("[[rules]]\nid = 'x'\n")
+    with open(place.root + "/etc/sbx.conf", "w") as f:
+        f.write("secret_rules %s/etc/rules\n" % place.root)
+    expect("rules without an expression", place, base, None, "secret_rules",
+           "sbxd-judge -R", "", "rules.toml")
+    with open(place.root + "/etc/rules", "a") as f:
+        f.write("regex = 'x[0-9]{8}'\n")
+    ok("secret_rules" not in ask(place)[1], "with one")
     shutil.rmtree(place.root + "/etc")
     disk(place)
 

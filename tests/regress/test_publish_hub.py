@@ -549,10 +549,13 @@ def test_sign():
         fails(h, w, s, "sign", "the broker goes")
 
 
+RULES = "[[rules]]\nid = 'x'\nregex = 'x[0-9]{8}'\n"
+
+
 def test_rules():
     path = "/tmp/sbx-rules-%d" % os.getpid()
     with open(path, "w") as f:
-        f.write("[[rules]]\n")
+        f.write(RULES)
     os.chmod(path, 0o644)
     try:
         with World(OFF + "secret_rules %s\nallow_sensitive_paths yes\n" %
@@ -560,7 +563,7 @@ def test_rules():
             os.unlink(path)
             w, _, s = begun(h)
             end(h, w, s)
-            ok(h.got["judge"][3] == b"[[rules]]\n" and
+            ok(h.got["judge"][3] == RULES.encode() and
                h.named("JUDGE_PUBLISH")[0]["allow"] == 1,
                "the judge has the operator's rules", h.got["judge"])
     finally:

@@ -67,6 +67,12 @@ ok $? "a file that is named must exist"
 "$sbxd" -n -f "$tmp" >"$tmp/out" 2>&1
 [ $? -eq 1 ]
 ok $? "a directory is not a configuration"
+printf '[[rules]]\nid = "x"\nregex = "("\n' >"$tmp/rules"
+SBX_SECRET_RULES="$tmp/rules" "$sbxd" -n >"$tmp/out" 2>&1
+[ $? -eq 1 ] && grep -q "secret_rules: $tmp/rules: .*x" "$tmp/out"
+ok $? "secret_rules: what the judge does not understand, with its words"
+SBX_SECRET_RULES="$SBX_SRC/sbxd/judge/rules.toml" "$sbxd" -n >"$tmp/out"
+ok $? "secret_rules: those that are built in, as a file"
 "$sbxd" -V | grep -q '^sbxd [0-9]'
 ok $? "-V"
 SBX_ALLOW_HOST=a.example,b.example SBX_ALLOW_ANY_HOST=no \
