@@ -43,22 +43,41 @@
  * by tree:1), and else, or where that is not understood, what comes is cut off when it is
  * more than could be used: then it goes on with the attributes alone.
  */
-#define FETCH "url=$1 base=$2 branch=$3 second=$4\n" \
+#define REACHES \
+	"reaches() { [ \"$1\" = $second ] && return 0\n" \
+	"  local GIT_DIR=/workspace/line n\n" \
+	"  git init -q --bare --template= --object-format=$format $GIT_DIR " \
+	"2>err || no fetch\n" \
+	"  for n in 100 1000 10000 100000; do\n" \
+	"    git fetch -q --depth=$n --filter=tree:0 --no-tags " \
+	"--no-write-fetch-head -- \"$url\" \"$1\" 2>err || no fetch; forget\n" \
+	"    git rev-list \"$1\" 2>err | grep -x $second >/dev/null && " \
+	"return 0\n" \
+	"    [ -s $GIT_DIR/shallow ] || return 1\n" \
+	"  done; return 1; }\n"
+
+#define FETCH "url=$1 base=$2 branch=$3 second=$4 merged=$5 count=$6\n" \
 	"cat >names || exit 1\n" \
 	"format=sha1; [ ${#base} -eq 64 ] && format=sha256\n" \
 	"git init -q --bare --template= --object-format=$format repo 2>err || " \
 	"no fetch\n" \
 	"git ls-remote --symref -- \"$url\" HEAD \"refs/heads/$branch\" " \
-	">refs 2>err || no fetch\n" \
-	"tip=$(R=refs/heads/$branch awk -F'\\t' '$2 == ENVIRON[\"R\"] && " \
-	"$1 !~ /:/ { print $1; exit }' refs)\n" \
+	"\"refs/heads/$merged\" >refs 2>err || no fetch\n" \
+	"ref() { R=refs/heads/$1 awk -F'\\t' '$2 == ENVIRON[\"R\"] && " \
+	"$1 !~ /:/ { print $1; exit }' refs; }\n" \
+	"tip=$(ref \"$branch\")\n" \
 	"default=$(awk -F'\\t' '$2 == \"HEAD\" && /^ref: refs.heads./ " \
 	"{ print substr($1, 17); exit }' refs)\n" \
 	"get() { git fetch -q --depth=1 --no-tags --no-write-fetch-head " \
 	"\"$@\" 2>err; }\n" \
 	"forget() { git config --remove-section \"remote.$url\"; " \
 	"git config --unset extensions.partialClone; } 2>/dev/null\n" \
-	"wanted=$base; [ \"$second\" = - ] || wanted=\"$base $second\"\n" \
+	REACHES \
+	"wanted=$base; if [ \"$second\" != - ]; then\n" \
+	"  wanted=\"$base $second\" theirs=$(ref \"$merged\")\n" \
+	"  [ -n \"$theirs\" ] && reaches $theirs || { " \
+	"echo \"it is not on the branch $merged\" >err; no merge; }\n" \
+	"fi\n" \
 	"get --filter=blob:none -- \"$url\" $wanted || { " \
 	"grep -q -e 'not our ref' -e 'unadvertised' err || no fetch; " \
 	"grep -q '^[0-9a-f]' refs || echo 'the repository is empty' >err; " \
@@ -78,16 +97,19 @@
 	"p=${p%/*}; [ -n \"${seen[$p/]-}\" ] && break; seen[$p/]=1; " \
 	"printf '%s/.gitattributes\\0' \"$p\" >>attributes; done; done <names\n" \
 	"list() { xargs -0r git ls-tree -t --full-tree " \
-	"--format='%(objecttype) %(objectname)' -- $base; }\n" \
-	"{ list <attributes && list <names; } 2>err >entries || no fetch\n" \
+	"--format='%(objecttype) %(objectname)' -- $1; }\n" \
+	"head -z -n $count names >mine\n" \
+	": >entries; for c in $wanted; do { list $c <attributes && " \
+	"list $c <names; } 2>err >>entries || no fetch; done\n" \
 	"awk '$1 == \"tree\" && !s[$2]++ { print $2 }' entries >trees\n" \
 	"blobs() { awk '$1 == \"blob\" && !s[$2]++ { print $2 }'; }\n" \
-	"list <attributes 2>err | blobs >attrs || no fetch\n" \
-	"list <names 2>err | blobs >old || no fetch\n" \
+	"for c in $wanted; do list $c <attributes || exit; done 2>err | " \
+	"blobs >attrs || no fetch\n" \
+	"list $base <mine 2>err | blobs >old || no fetch\n" \
 	"cat attrs old >blobs\n" \
 	"while IFS= read -r -d '' p; do d=${p%/*}; n=${p//[!\\/]/}; " \
 	"[ \"$d\" = \"$p\" ] && d=; printf '%s\\0' \"$d\" >>level.${#n}; " \
-	"done <names\n" \
+	"done <mine\n" \
 	"for f in level.*; do if [ $f = level.0 ]; then " \
 	"git rev-parse $base^{tree}; else sort -zu $f | xargs -0r git ls-tree " \
 	"-d --full-tree --format='%(objectname)' -- $base; fi 2>err | " \
@@ -110,19 +132,30 @@
 	"git cat-file --batch-check='%(objectname) %(objectsize)' <blobs | " \
 	"awk '$2 <= 16777216 && t + $2 <= 33554432 { t += $2; print $1 }' " \
 	">small\n" \
-	"{ echo $base; git rev-parse $base^{tree}; cat trees small; } | " \
+	"{ for c in $wanted; do echo $c; git rev-parse $c^{tree}; done; " \
+	"cat trees small; } | " \
 	"awk '!s[$0]++' | git cat-file --batch >base 2>err || no fetch\n" \
 	"[ $(stat -c %s base) -le 67108864 ] || { echo 'the trees of the base " \
 	"have more than 64 MiB' >err; no too_large; }\n" \
 	"echo \"tip ${tip:--} default ${default:--} format $format like " \
 	"${like:--}\"\n"
 
-/* What index-info makes of a path that it does not like is looked at after it:
- * it ignores such paths, and lets a file take the place of a directory. */
-#define BUILD "base=$1; cat >names || exit 1\n" \
+/*
+ * What index-info makes of a path that it does not like is looked at after it:
+ * it ignores such paths, and lets a file take the place of a directory.  Of what
+ * is merged no file is here, nor needed: it is where the second parent is.
+ */
+#define BUILD "base=$1 second=$2 count=$3; cat >names || exit 1\n" \
 	"export GIT_INDEX_FILE=/workspace/index; zero=${base//?/0}\n" \
 	"git read-tree $base 2>err || no base\n" \
 	": >info; : >have; : >modes\n" \
+	"head -z -n $count names >mine; tail -z -n +$((count + 1)) names " \
+	">theirs\n" \
+	"if [ -s theirs ]; then xargs -0 printf \"0 $zero\\t%s\\0\" <theirs " \
+	">info && xargs -0 git ls-tree -z --full-tree $second -- <theirs " \
+	">>info 2>err && git update-index -z --index-info <info 2>err || " \
+	"no base; : >info; fi\n" \
+	"from=$(git write-tree --missing-ok 2>err) || no base\n" \
 	"while IFS= read -r -d '' p; do f=in/files/$p\n" \
 	"  if [ -L \"$f\" ]; then id=$(readlink -n -- \"$f\" | git hash-object " \
 	"-w --no-filters --stdin 2>err) || no base; " \
@@ -130,7 +163,7 @@
 	"  elif [ -f \"$f\" ]; then m=100644; [ -x \"$f\" ] && m=100755; " \
 	"printf '%s\\0' \"$f\" >>have; printf '%s %s\\0' $m \"$p\" >>modes\n" \
 	"  else printf '0 %s\\t%s\\0' $zero \"$p\" >>info; fi\n" \
-	"done <names\n" \
+	"done <mine\n" \
 	"xargs -0r git hash-object -w --no-filters -- <have >ids 2>err || " \
 	"no base\n" \
 	"while IFS= read -r -d '' p && read -r id <&3; do " \
@@ -147,6 +180,7 @@
 	"{ echo 'more changed than was declared' >err; no disagree; }\n" \
 	"[ \"$(git rev-parse $commit^{tree} 2>err)\" = $tree ] || " \
 	"{ echo 'the commit is of another tree' >err; no disagree; }\n" \
+	"echo $from >from\n" \
 	"echo \"tree $tree commit $commit\"\n"
 
 /*
@@ -170,7 +204,7 @@
 	"| tail -c 240; echo\n"
 
 /* What nobody's attributes, drivers or configuration have a part in. */
-#define SHOW "base=$1 commit=$2\n" \
+#define SHOW "base=$1 commit=$2; [ ! -s from ] || read -r base <from\n" \
 	"look() { git diff-tree -r --no-renames --no-ext-diff --no-textconv " \
 	"--no-color --full-index --no-abbrev \"$@\" $base $commit 2>err; }\n" \
 	"look --raw --numstat >list || no suite\n" \
@@ -203,6 +237,9 @@ const struct sbx_publish_step sbx_publish_steps[] = {
 	{ "sensitive", "a declared path is one that only the operator permits",
 	    "Leave it out, or have the operator set "
 	    "allow_sensitive_paths." },
+	{ "merge", "what was merged is not what the repository has on that "
+	    "branch", "Merge the branch again with merge_base, verify, "
+	    "publish that." },
 	{ "attribute", "an attribute of a declared path is not understood",
 	    "Leave the path out." },
 	{ "secret", "what is added looks like a secret",

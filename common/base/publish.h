@@ -4,7 +4,8 @@
 /*
  * A publication's steps: what its own sandbox runs, one after the other, and
  * the words for what can refuse it.  The scripts are fixed; what differs are
- * their arguments, and the declared paths (each with its NUL) on standard input.
+ * their arguments, and the paths (each with its NUL) on standard input: COUNT
+ * that were declared, then those that a merge brings.
  * On standard output each has one line:
  *
  *   no STEP TEXT	it is refused, by a step of sbx_publish_steps; TEXT is
@@ -24,19 +25,23 @@
 
 enum sbx_publish_script {
 	/*
-	 * URL BASE BRANCH PARENT2.  tip ID default NAME format sha1|sha256
-	 * like ID: where the branch is, the repository's default branch, and
-	 * the tree of the branch's commit where its parents are BASE (and
-	 * PARENT2), as those of a publication that was made before.  Leaves in
+	 * URL BASE BRANCH PARENT2 MERGED COUNT.  tip ID default NAME format
+	 * sha1|sha256 like ID: where the branch is, the repository's default
+	 * branch, and the tree of the branch's commit where its parents are
+	 * BASE (and PARENT2), as those of a publication that was made before.
+	 * PARENT2 has to be reachable from where the repository has its branch
+	 * MERGED: any commit can be fetched by its id, also that of a fork.
+	 * Leaves in
 	 * SBX_PUBLISH_BASE what `git cat-file --batch` says of BASE, the tree
 	 * at its root, the trees of all directories on a declared path, their
 	 * .gitattributes and the declared files as they were; of the last, and
-	 * of files at all, those that are small enough.  All asked for by id,
-	 * each once.
+	 * of files at all, those that are small enough; of PARENT2 the same
+	 * but for the files.  All asked for by id, each once.
 	 */
 	SBX_PUBLISH_FETCH,
-	/* BASE.  tree ID commit ID: made of files/ and commit in SBX_PUBLISH_IN
-	 * with no more than the declared paths changed. */
+	/* BASE PARENT2 COUNT.  tree ID commit ID: made of files/ and commit in
+	 * SBX_PUBLISH_IN, and of what PARENT2 has of the other paths, with no
+	 * more than these paths changed. */
 	SBX_PUBLISH_BUILD,
 	/*
 	 * URL COMMIT BRANCH TIP FORCE.  at ID said ok|no|none TEXT: where the
@@ -48,7 +53,8 @@ enum sbx_publish_script {
 	 * BASE COMMIT, after BUILD.  files N added N deleted N cut 0|1, of lines;
 	 * and below that for who looks at it: each changed path as git's raw
 	 * lines and its numbers have it, an empty line, the patch, cut where it
-	 * is longer than SBX_PUBLISH_MAX_DIFF.
+	 * is longer than SBX_PUBLISH_MAX_DIFF.  Without what a merge brings,
+	 * which is not here.
 	 */
 	SBX_PUBLISH_SHOW,
 	SBX_PUBLISH_SCRIPT_MAX

@@ -73,6 +73,36 @@ pub_scan_end(struct pub *p)
 	(void)scan_end(p->scan);
 }
 
+/* Findings of a file that parent2 has just so: the repository has them, and
+ * whoever put them there answers for them. */
+struct mark {
+	struct {
+		uint32_t n, total;
+		size_t len;
+	} v[2];
+};
+
+static struct mark
+mark(const struct pub *p)
+{
+	const struct told *f = &p->findings, *w = &p->passed;
+
+	return ((struct mark){ { { f->n, f->total, f->text.len },
+	    { w->n, w->total, w->text.len } } });
+}
+
+static void
+forget(struct pub *p, const struct mark *m)
+{
+	struct told *const v[] = { &p->findings, &p->passed };
+
+	for (size_t i = 0; i < SBX_NELEM(v); i++) {
+		v[i]->n = m->v[i].n;
+		v[i]->total = m->v[i].total;
+		v[i]->text.len = m->v[i].len;
+	}
+}
+
 static void
 scan_text(struct pub *p, const char *name, const char *text, size_t n)
 {
@@ -208,12 +238,33 @@ load_old(struct cross *c)
 	return (0);
 }
 
+/* What would be refused of it is where it is parent2's, byte for byte as the
+ * sandbox has it. */
+static int
+pass_content(struct cross *c)
+{
+	const struct attrs *a = &c->d->attrs;
+	bool file = c->d->mode != MODE_LINK;
+	bool refused = file && a->refused[0] != '\0';
+	struct mark m = mark(c->p);
+	int r;
+
+	if (refused && c->d->their_mode == 0)
+		return (fail_file(c, "attribute", a->refused));
+	r = file && !refused && (a->eol != EOL_NONE || a->ident) ?
+	    pass_cleaned(c) : pass_through(c);
+	if (r == 0 && pub_theirs(c->p, c->d))
+		forget(c->p, &m);
+	else if (r == 0 && refused)
+		return (fail_file(c, "attribute", a->refused));
+	return (r);
+}
+
 /* 1: it was the end. */
 static int
 pass_file(struct cross *c)
 {
 	struct pub *p = c->p;
-	bool link;
 	const char *why;
 	int error, r;
 
@@ -225,19 +276,13 @@ pass_file(struct cross *c)
 		    "published at once"));
 	p->bytes += c->rec.size;
 	c->d = pub_find(p, c->rec.path);
-	if (c->d == NULL || c->d->came)
-		return (fail_file(c, "path", c->d == NULL ? "it came and is not "
-		    "declared" : "it came twice"));
-	link = c->rec.type == SBX_COPY_T_LINK;
+	if (c->d == NULL || c->d->merged || c->d->came)
+		return (fail_file(c, "path", c->d == NULL || c->d->merged ?
+		    "it came and is not declared" : "it came twice"));
 	c->d->came = true;
-	c->d->mode = link ? MODE_LINK : c->rec.mode == 0755 ? MODE_EXEC :
-	    MODE_FILE;
-	if (!link && c->d->attrs.refused[0] != '\0')
-		return (fail_file(c, "attribute", c->d->attrs.refused));
-	if (load_old(c) != 0)
-		return (-1);
-	return (!link && (c->d->attrs.eol != EOL_NONE || c->d->attrs.ident) ?
-	    pass_cleaned(c) : pass_through(c));
+	c->d->mode = c->rec.type == SBX_COPY_T_LINK ? MODE_LINK :
+	    c->rec.mode == 0755 ? MODE_EXEC : MODE_FILE;
+	return (load_old(c) != 0 ? -1 : pass_content(c));
 }
 
 void

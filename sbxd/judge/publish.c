@@ -1,7 +1,9 @@
 /*
  * The tree that a publication makes: the base's, with the declared paths as they
  * came, and nothing else.  It is walked twice from the base's commit down: for
- * what the base has of each path, before files come, and to build.
+ * what the base has of each path, before files come, and to build.  Of a merge,
+ * paths that the other parent changed become what its tree has: what is as the
+ * repository has it already is nobody's to judge again.
  */
 #include "sbxd/judge/publish.h"
 
@@ -51,13 +53,25 @@ pub_find(struct pub *p, const char *path)
 	return (bsearch(&key, p->v, p->n, sizeof(key), by_path));
 }
 
+bool
+pub_theirs(const struct pub *p, const struct decl *d)
+{
+	bool none = d->their_mode == 0 || d->their_mode == MODE_TREE;
+
+	return (p->parent2[0] != '\0' && (d->came ? d->mode == d->their_mode &&
+	    memcmp(&d->id, &d->their_id, sizeof(d->id)) == 0 : none));
+}
+
+/* The last `merged` of them are parent2's. */
 static int
-take_names(struct pub *p, size_t len)
+take_names(struct pub *p, size_t len, uint32_t merged)
 {
 	const char *end = p->names + len, *why;
 
-	if (len == 0 || end[-1] != '\0')
-		return (pub_fail(p, "malformed", "no path is declared"));
+	if (len == 0)
+		return (pub_fail(p, "unchanged", "no path is declared"));
+	if (end[-1] != '\0')
+		return (pub_fail(p, "malformed", "a path without its end"));
 	for (char *s = p->names; s < end; s += strlen(s) + 1) {
 		if (p->n == PUBLISH_MAX_PATHS)
 			return (pub_fail(p, "too_large", "more than %u paths "
@@ -66,10 +80,15 @@ take_names(struct pub *p, size_t len)
 			return (fail_path(p, "path", s, strlen(s), why));
 		p->n++;
 	}
+	if (merged > (p->parent2[0] != '\0' ? p->n : 0))
+		return (pub_fail(p, "malformed", "more is merged than there "
+		    "is"));
 	p->v = sbx_xcalloc(p->n, sizeof(*p->v));
 	for (size_t i = 0, at = 0; i < p->n; i++, at += strlen(p->names + at) +
-	    1)
+	    1) {
 		p->v[i].path = p->names + at;
+		p->v[i].merged = i >= p->n - merged;
+	}
 	qsort(p->v, p->n, sizeof(*p->v), by_path);
 	for (size_t i = 1; i < p->n; i++)
 		if (by_path(&p->v[i - 1], &p->v[i]) == 0)
@@ -108,21 +127,34 @@ take_rules(struct pub *p, int fd)
 
 /* The root's tree from the commit, whose first line it is. */
 static int
-take_commit(struct pub *p)
+take_commit(struct pub *p, const struct oid *id, const char *whose,
+    struct oid *ret_tree)
 {
 	SBX_CLEANUP(free) char *text = NULL;
-	const struct object *o = base_find(&p->objects, &p->base_commit,
-	    OBJECT_COMMIT);
+	const struct object *o = base_find(&p->objects, id, OBJECT_COMMIT);
 	size_t n = 2 * oid_bytes(p->format);
 
 	if (o == NULL || base_load(&p->objects, o, &text) != 0)
-		return (pub_fail(p, "base", "the base's commit is not there"));
+		return (pub_fail(p, "base", "the %s's commit is not there",
+		    whose));
 	if (o->size < 5 + n + 1 || memcmp(text, "tree ", 5) != 0 ||
-	    text[5 + n] != '\n' || oid_parse(text + 5, n, &p->base_tree) !=
+	    text[5 + n] != '\n' || oid_parse(text + 5, n, ret_tree) !=
 	    p->format)
-		return (pub_fail(p, "base", "the base's commit names no "
-		    "tree"));
+		return (pub_fail(p, "base", "the %s's commit names no tree",
+		    whose));
 	return (0);
+}
+
+static void
+take_commits(struct pub *p)
+{
+	struct oid id;
+
+	if (take_commit(p, &p->base_commit, "base", &p->base_tree) != 0 ||
+	    p->parent2[0] == '\0')
+		return;
+	(void)oid_parse(p->parent2, strlen(p->parent2), &id);
+	(void)take_commit(p, &id, "second parent", &p->their_tree);
 }
 
 void
@@ -149,7 +181,7 @@ pub_begin(struct pub *p, const struct sbx_judge_publish *q, const int fds[4])
 	if (sbx_memfd_read(fds[0], PUBLISH_NAMES_BYTES, &p->names, &n) != 0)
 		(void)pub_fail(p, "too_large", "the declared paths cannot be "
 		    "read");
-	if (p->step[0] != '\0' || take_names(p, n) != 0)
+	if (p->step[0] != '\0' || take_names(p, n, q->merged) != 0)
 		return;
 	if (sbx_memfd_read(fds[2], PUBLISH_MESSAGE_BYTES, &p->message,
 	    &p->message_len) != 0)
@@ -163,7 +195,7 @@ pub_begin(struct pub *p, const struct sbx_judge_publish *q, const int fds[4])
 		(void)pub_fail(p, "base", "what was read of the base: %s",
 		    p->objects.reason);
 	else
-		(void)take_commit(p);
+		take_commits(p);
 }
 
 void
@@ -299,11 +331,25 @@ names_make(struct pub *p, struct names *t, size_t prefix, size_t lo, size_t hi)
 
 /* --- the declared paths in the base ---------------------------------------------- */
 
-static int
-push_attrs(struct pub *p, const struct dir *d, const char *path, size_t n)
+#define ATTRIBUTES ".gitattributes"
+
+/* Those that the result has. */
+static const struct ent *
+attrs_ent(struct pub *p, const struct dir *d, const struct dir *theirs,
+    const char *path, size_t n)
 {
-	static const char name[] = ".gitattributes";
-	const struct ent *e = ents_find(&d->in, name, sizeof(name) - 1);
+	SBX_CLEANUP(free) char *name = sbx_xasprintf("%.*s" ATTRIBUTES, (int)n,
+	    path);
+	const struct decl *decl = pub_find(p, name);
+
+	return (ents_find(decl != NULL && decl->merged ? &theirs->in : &d->in,
+	    ATTRIBUTES, sizeof(ATTRIBUTES) - 1));
+}
+
+static int
+push_attrs(struct pub *p, const struct ent *e, const char *path, size_t n)
+{
+	static const char name[] = ATTRIBUTES;
 	const struct object *o;
 	SBX_CLEANUP(free) char *text = NULL;
 	char why[128] = "", text_path[128];
@@ -324,35 +370,72 @@ push_attrs(struct pub *p, const struct dir *d, const char *path, size_t n)
 	    name, why));
 }
 
+/* What it becomes is in parent2's tree already. */
+static int
+leaf_merged(struct pub *p, struct decl *d)
+{
+	d->came = d->their_mode != 0 && d->their_mode != MODE_TREE;
+	if (!d->came && d->base_mode == 0)
+		return (fail_path(p, "merge", d->path, strlen(d->path),
+		    "neither parent has it"));
+	d->mode = d->their_mode;
+	d->id = d->their_id;
+	return (0);
+}
+
+static int
+leaf_scout(struct pub *p, struct decl *d, const struct ent *base,
+    const struct ent *theirs)
+{
+	if (base != NULL) {
+		d->base_mode = base->mode;
+		d->base_id = base->id;
+	}
+	if (theirs != NULL) {
+		d->their_mode = theirs->mode;
+		d->their_id = theirs->id;
+	}
+	if (d->merged)
+		return (leaf_merged(p, d));
+	if (attr_lookup(p->attrs, d->path, &d->attrs) != 0)
+		return (pub_fail(p, "attribute", "the base's patterns take too "
+		    "long to match"));
+	return (0);
+}
+
+static const struct oid *
+tree_of(const struct ent *e)
+{
+	return (e != NULL && e->mode == MODE_TREE ? &e->id : NULL);
+}
+
+/* tree, their: NULL where that parent has no such directory. */
 static int
 scout(struct pub *p, size_t prefix, size_t lo, size_t hi,
-    const struct oid *tree)
+    const struct oid *tree, const struct oid *their)
 {
-	CLEANUP_DIR struct dir d = { 0 };
+	CLEANUP_DIR struct dir d = { 0 }, o = { 0 };
 	CLEANUP_NAMES struct names t = { 0 };
 	const char *path = p->v[lo].path;
 	int r = 0;
 
-	if (tree != NULL && dir_load(p, &d, tree, path, prefix) != 0)
+	if ((tree != NULL && dir_load(p, &d, tree, path, prefix) != 0) ||
+	    (their != NULL && dir_load(p, &o, their, path, prefix) != 0))
 		return (-1);
-	if (push_attrs(p, &d, path, prefix) != 0)
+	if (push_attrs(p, attrs_ent(p, &d, &o, path, prefix), path, prefix) !=
+	    0)
 		return (-1);
 	names_make(p, &t, prefix, lo, hi);
 	for (size_t i = 0; i < t.n && r == 0; i++) {
 		struct name *e = &t.v[i];
 		const struct ent *b = ents_find(&d.in, e->s, e->n);
+		const struct ent *c = ents_find(&o.in, e->s, e->n);
 
-		if (e->leaf != NULL && b != NULL) {
-			e->leaf->base_mode = b->mode;
-			e->leaf->base_id = b->id;
-		}
-		if (e->leaf != NULL && attr_lookup(p->attrs, e->leaf->path,
-		    &e->leaf->attrs) != 0)
-			r = pub_fail(p, "attribute", "the base's patterns take "
-			    "too long to match");
+		if (e->leaf != NULL)
+			r = leaf_scout(p, e->leaf, b, c);
 		if (r == 0 && e->hi > e->lo)
 			r = scout(p, prefix + e->n + 1, e->lo, e->hi,
-			    b != NULL && b->mode == MODE_TREE ? &b->id : NULL);
+			    tree_of(b), tree_of(c));
 	}
 	if (r == 0)
 		attr_pop(p->attrs);
@@ -363,7 +446,8 @@ void
 pub_scout(struct pub *p)
 {
 	if (p->step[0] == '\0')
-		(void)scout(p, 0, 0, p->n, &p->base_tree);
+		(void)scout(p, 0, 0, p->n, &p->base_tree,
+		    p->parent2[0] != '\0' ? &p->their_tree : NULL);
 }
 
 /* --- the new tree ------------------------------------------------------------------- */
@@ -382,7 +466,7 @@ change(struct pub *p, const struct decl *d)
 	bool link = (d->came && d->mode == MODE_LINK) ||
 	    d->base_mode == MODE_LINK || d->base_mode == MODE_GITLINK;
 
-	if ((p->allow & SBX_PUBLISH_SENSITIVE) != 0)
+	if ((p->allow & SBX_PUBLISH_SENSITIVE) != 0 || pub_theirs(p, d))
 		return (0);
 	if (link)
 		return (fail_path(p, "sensitive", d->path, strlen(d->path),
@@ -420,7 +504,7 @@ leaf_came(struct pub *p, const struct name *e, const struct ent *b,
 {
 	const struct decl *d = e->leaf;
 	struct ent new = { .mode = d->mode, .name = e->s, .n = e->n,
-		.id = d->id, .fresh = b == NULL };
+		.id = d->id, .fresh = b == NULL && !pub_theirs(p, d) };
 	bool tree = b != NULL && b->mode == MODE_TREE;
 	struct built below = { .empty = true };
 

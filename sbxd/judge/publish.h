@@ -4,7 +4,8 @@
 /*
  * Private to sbxd-judge: one publication.  The base comes from a publisher, the
  * files from a sandbox; both are hostile, and nothing of either is used but what
- * hashes to the id of the commit that the monitor named.
+ * hashes to the id of a commit that the monitor named: the base, and what was
+ * merged into it ("theirs"), which the repository has as well.
  */
 
 #include "sbxd/judge/judge.h"
@@ -70,7 +71,7 @@ struct ent {
 	const char *name;	/* n bytes, in somebody's buffer */
 	size_t n;
 	struct oid id;
-	bool fresh;		/* the base has no such name */
+	bool fresh;		/* neither parent has such a name */
 };
 struct ents {
 	struct ent *v;		/* owned */
@@ -139,6 +140,9 @@ struct decl {			/* one declared path */
 	char *path;		/* in pub.names */
 	uint32_t base_mode;	/* 0: the base has none */
 	struct oid base_id;
+	uint32_t their_mode;	/* the same of parent2 */
+	struct oid their_id;
+	bool merged;		/* it becomes what parent2 has */
 	bool came;
 	uint32_t mode;		/* if it came */
 	struct oid id;
@@ -148,7 +152,7 @@ struct pub {
 	char step[32];		/* "": well so far */
 	char reason[256];
 	int format;
-	struct oid base_commit, base_tree;
+	struct oid base_commit, base_tree, their_tree;
 	char base[65], parent2[65], author[256];
 	uint64_t time;
 	uint32_t allow;
@@ -190,6 +194,8 @@ void pub_sign(struct pub *p, const char *signature); /* with a signature, */
 void pub_end(struct pub *p, int out);	/* written, with the end */
 void pub_clear(struct pub *p);
 struct decl *pub_find(struct pub *p, const char *path);
+/* There is a second parent, and it has the same there as the result. */
+bool pub_theirs(const struct pub *p, const struct decl *d);
 /* commit.c */
 int commit_check(struct pub *p);
 /* cross.c: one text or file is looked through for secrets. */

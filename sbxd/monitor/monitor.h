@@ -349,8 +349,11 @@ struct publish {
 	/* as asked for; owned: dir, names, message */
 	char *dir, *names, *message;
 	size_t nnames, nmessage;
-	char names_hash[65];		/* what is left of names at its end */
+	size_t ndeclared;		/* bytes of names: a merge's follow, */
+	uint32_t declared, merged;	/* so many paths each */
+	char names_hash[65];		/* of the declared ones, for its end */
 	char host[254], repo[141], branch[245], base[65], parent2[65];
+	char merge_branch[245];		/* that parent2 must be on, or "" */
 	uint32_t flags;
 	char digest[96];		/* of its sandbox's image */
 	struct judge judge;

@@ -217,20 +217,24 @@ url_of(const struct publish *p, char *dst, size_t size)
 static void
 fetch(struct publish *p)
 {
-	char url[512];
+	char url[512], count[12];
 	const char *const args[] = { "publish", url, p->base, p->branch,
-		or_none(p->parent2) };
+		or_none(p->parent2), or_none(p->merge_branch), count };
 
 	url_of(p, url, sizeof(url));
+	(void)snprintf(count, sizeof(count), "%u", p->declared);
 	run_script(p, args, SBX_NELEM(args));
 }
 
 static void
 build(struct publish *p)
 {
-	const char *const args[] = { "publish", p->base };
+	char count[12];
+	const char *const args[] = { "publish", p->base,
+		or_none(p->parent2), count };
 
 	p->phase = SBX_PUBLISH_BUILDING;
+	(void)snprintf(count, sizeof(count), "%u", p->declared);
 	run_script(p, args, SBX_NELEM(args));
 }
 
@@ -341,7 +345,8 @@ static int
 send_publish(struct publish *p, uint64_t length)
 {
 	struct sbx_judge_publish q = { .base = p->base,
-		.parent2 = p->parent2, .base_length = length,
+		.parent2 = p->parent2, .merged = p->merged,
+		.base_length = length,
 		.author = p->m->conf.publish_author,
 		.time = sbx_wall_ns() / S_NS,
 		.allow = (p->m->conf.allow_sensitive_paths ?
@@ -372,7 +377,9 @@ send_files(struct publish *p)
 		.pack = &pack, .to = p->box, .dest = SBX_PUBLISH_IN };
 	int SBX_CLEANUP(fd) list = -1;
 
-	if (sbx_memfd_sealed("names", p->names, p->nnames, &list) != 0)
+	/* what a merge brings is at the repository already: no byte of it
+	 * comes from where somebody works */
+	if (sbx_memfd_sealed("names", p->names, p->ndeclared, &list) != 0)
 		return (SBX_E_SYS);
 	c.list_fd = list;
 	return (hidden_cross(p->m, &c, &p->asked[PUBLISH_PACK],

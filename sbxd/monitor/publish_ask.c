@@ -308,25 +308,34 @@ path_is_good(const char *s)
 	}
 }
 
-/* NULL, or the step that refuses them, with why. */
+/* NULL, or the step that refuses them, with why.  What is declared is the front
+ * of them. */
 static const char *
-names_barred(const struct publish *p, const char **ret_why)
+names_barred(struct publish *p, const char **ret_why)
 {
+	const char *end = p->names + p->nnames;
 	size_t count = 0;
 
 	*ret_why = "the list of files is none";
-	if (p->nnames == 0 || p->names[p->nnames - 1] != '\0')
+	if (p->nnames > 0 && end[-1] != '\0')
 		return ("malformed");
-	for (const char *s = p->names; s < p->names + p->nnames;
-	    s += strlen(s) + 1) {
+	for (const char *s = p->names; s < end; s += strlen(s) + 1) {
 		*ret_why = "a declared path is not one below the top of the "
 		    "tree";
 		if (!path_is_good(s))
 			return ("path");
 		count++;
 	}
-	*ret_why = "more than 20000 files are declared";
-	return (count > FILES_MAX ? "too_large" : NULL);
+	*ret_why = "more than 20000 files are declared, or merged";
+	if (count > FILES_MAX)
+		return ("too_large");
+	*ret_why = "more is merged than there is";
+	if (p->merged > (p->parent2[0] != '\0' ? count : 0))
+		return ("malformed");
+	p->declared = (uint32_t)count - p->merged;
+	for (count = 0; count < p->declared; count++)
+		p->ndeclared += strlen(p->names + p->ndeclared) + 1;
+	return (NULL);
 }
 
 static bool
@@ -354,7 +363,7 @@ id_is_good(const char *s)
 }
 
 static const char *
-shape_barred(const struct publish *p, const char **ret_why)
+shape_barred(struct publish *p, const char **ret_why)
 {
 	*ret_why = "there can be no such repository";
 	if (!repos_is_one(p->host, p->repo))
@@ -371,6 +380,10 @@ shape_barred(const struct publish *p, const char **ret_why)
 	if (!id_is_good(p->base) || (p->parent2[0] != '\0' &&
 	    (!id_is_good(p->parent2) || strlen(p->parent2) !=
 	    strlen(p->base) || strcmp(p->parent2, p->base) == 0)))
+		return ("malformed");
+	*ret_why = "a second parent is one of a branch of the repository";
+	if ((p->parent2[0] != '\0') != (p->merge_branch[0] != '\0') ||
+	    (p->parent2[0] != '\0' && !branch_is_good(p->merge_branch)))
 		return ("malformed");
 	*ret_why = "the message is empty, longer than 64 KiB, or no text";
 	if (!message_is_good(p))
@@ -553,7 +566,7 @@ begin(struct publish *new, struct worker *w)
 	    (p->flags & SBX_PUBLISH_DRY_RUN) == 0;
 	sbx_random_hex(p->id, SBX_RUN_HEX / 2);
 	sbx_sha256_init(&sha);
-	sbx_sha256_add(&sha, p->names, p->nnames);
+	sbx_sha256_add(&sha, p->names, p->ndeclared);
 	sbx_sha256_end(&sha, p->names_hash);
 	if (m->conf.publish_signoff)
 		sign_off(p);
@@ -562,6 +575,7 @@ begin(struct publish *new, struct worker *w)
 	    .run = p->id }, "sandbox", p->box, "image",
 	    m->conf.publish_image, "host", p->host, "repo", p->repo,
 	    "branch", p->branch, "base", p->base, "parent2", p->parent2,
+	    "merge_branch", p->merge_branch,
 	    "dry_run", (p->flags & SBX_PUBLISH_DRY_RUN) ? "1" : "0",
 	    "force", (p->flags & SBX_PUBLISH_FORCE) ? "1" : "0", NULL);
 }
@@ -590,6 +604,9 @@ publish_start(struct monitor *m, struct worker *w,
 	(void)sbx_strlcpy(p.branch, q->branch, sizeof(p.branch));
 	(void)sbx_strlcpy(p.base, q->base, sizeof(p.base));
 	(void)sbx_strlcpy(p.parent2, q->parent2, sizeof(p.parent2));
+	(void)sbx_strlcpy(p.merge_branch, q->merge_branch,
+	    sizeof(p.merge_branch));
+	p.merged = q->merged;
 	p.dir = sbx_xstrdup(q->dir);
 	step = "malformed";
 	if (sbx_memfd_read(names, SBX_PUBLISH_MAX_NAMES, &p.names,

@@ -138,6 +138,7 @@ add_what(struct members *m, const struct publish *p)
 	add(m, "default_branch", p->default_branch);
 	add(m, "base", p->base);
 	add(m, "second_parent", p->parent2);
+	add(m, "merge_branch", p->merge_branch);
 	add(m, "from", p->tip);
 	add_number(m, "age_seconds", age_s(p));
 }

@@ -16,11 +16,12 @@ int gate_fresh(struct call *call, const char *dir);
 int gate_again(struct call *call, const char *job);
 /*
  * The same, for who waits otherwise.  base: the commit on which the files are,
- * or "": what GATE_BASE says; timeout_ms: of each runner, 0: as of commands.
- * As tool_fn; *ret_begun false: the result says why not.
+ * or "": what GATE_BASE says; target: its $target, or ""; timeout_ms: of each
+ * runner, 0: as of commands.  As tool_fn; *ret_begun false: the result says why not.
  */
 int gate_begin(struct call *call, const char *dir, const char *base,
-    uint64_t timeout_ms, struct ask_gate *ret_gate, bool *ret_begun);
+    const char *target, uint64_t timeout_ms, struct ask_gate *ret_gate,
+    bool *ret_begun);
 /* What its dependency layer is made of: "dependencies".  0, or as the asks of
  * ask.h. */
 int gate_put_deps(struct call *call, const char *gate);
@@ -44,5 +45,29 @@ void gate_put_tests(struct result *r, const struct ask_gate *g);
     "id refs/remotes/origin/HEAD) || b=\n" \
     "[ -z \"$b\" ] || b=$(git merge-base HEAD \"$b\") || b=\n" \
     "fi\n"
+/*
+ * After it, once b is what the commit is made on: p2 is a commit of the remote's
+ * branch pb that HEAD has and b has not, else "".  $target before the branches
+ * that merge_base took in.  brought: names, each with its NUL and sorted, that
+ * p2's side changed and that are here as it has them; both: those that are here
+ * neither as p2 nor as b has them.
+ */
+#define GATE_MERGE \
+    "p2= pb=; r=$(git symbolic-ref -q --short refs/remotes/origin/HEAD || :)\n" \
+    "[ -n \"$target\" ] || target=$(git config sbx.base) || target=\n" \
+    "for pb in $target $(git for-each-ref --count=20 --sort=-committerdate " \
+    "--format='%(refname:lstrip=3)' refs/sbx/merged) ${r#origin/}; do\n" \
+    "p2=$(id \"refs/remotes/origin/$pb\" || id \"refs/sbx/merged/$pb\") && " \
+    "p2=$(git merge-base HEAD \"$p2\") || p2=\n" \
+    "[ -z \"$p2\" ] || ! git merge-base --is-ancestor \"$p2\" \"$b\" || p2=\n" \
+    "[ -z \"$p2\" ] || break; done\n" \
+    "differs() { git diff --no-ext-diff --no-textconv --no-renames " \
+    "--name-only -z \"$@\" | sort -zu; }\n" \
+    "theirs() { [ -z \"$p2\" ] || comm -z -12 <(differs \"$(git merge-base " \
+    "\"$b\" \"$p2\" || echo \"$b\")\" \"$p2\") <(differs \"$b\" \"$p2\"); }\n" \
+    "brought() { [ -z \"$p2\" ] || comm -z -23 <(theirs) " \
+    "<(differs \"$p2\"); }\n" \
+    "both() { [ -z \"$p2\" ] || comm -z -12 <(theirs) <(differs \"$p2\") | " \
+    "comm -z -12 - <(differs \"$b\"); }\n"
 
 #endif

@@ -21,35 +21,37 @@
 
 /*
  * $1: the work tree, $2: the branch that it is for or "", $3: the commit of its
- * base or "": by $2; on stdin the declared files, if any, each with its NUL.  One
- * line, where they are; then their names.
- * With declared files the tree is that which publish would push: of its base
- * (HEAD where that is no clone) with these as the base's attributes take them in,
- * made beside it; what is declared and not there is deleted.  All come out
- * without attributes and filters: as they will be pushed.  They are read when this
- * has ended, so what is removed here is of earlier ones.  Without git: everything
- * but .git.  A submodule is a commit of another repository: its files are not the
- * tree's, which could never be what is judged.
+ * base or "": by $2, $4: what it is merged into or ""; on stdin the declared
+ * files, if any, each with its NUL.  One line, where they are; then their names.
+ * With declared files or $3 the tree is that which publish would push: of its
+ * base (HEAD where that is no clone) with these as the base's attributes take
+ * them in, and with what a merge brings, made beside it; what is declared and not
+ * there is deleted.  All come out without attributes and filters: as they will be
+ * pushed.  They are read when this has ended, so what is removed here is of
+ * earlier ones.  Without git: everything but .git.  A submodule is a commit of
+ * another repository: its files are not the tree's, which could never be what is
+ * judged.
  *
  * In $t: g a repository that takes the objects of the real one, a what is
  * declared, c the base's attributes for a declared .gitattributes, w the tree.
  */
 static const char script[] =
-    "set -e; cd -- \"$1\"; branch=$2 base=$3 target=\n"
+    "set -e; cd -- \"$1\"; branch=$2 base=$3 target=$4\n"
     "export LC_ALL=C GIT_OPTIONAL_LOCKS=0\n"
-    "mapfile -d '' -t f; set -- \"${f[@]}\"\n"
+    "mapfile -d '' -t f; set -- \"${f[@]}\"; all=; [ $# != 0 ] || "
+    "[ -n \"$base\" ] || all=1\n"
     "g='git -c core.fsmonitor= -c core.quotePath=false'\n"
     "if ! top=$($g rev-parse --show-toplevel 2>/dev/null); then\n"
-    "[ $# = 0 ] || { echo 'this is no git repository, so files cannot be "
+    "[ -n \"$all\" ] || { echo 'this is no git repository, so files cannot be "
     "declared' >&2; exit 3; }\n"
     "pwd; find . -name .git -prune -o '(' -type f -o -type l ')' "
     "-printf '%P\\0'; exit; fi\n"
     "cd -- \"$top\"\n"
     GATE_BASE "b=${base:-${b:-HEAD}}\n"
-    "m=$(if [ $# = 0 ]; then $g ls-files -s; else $g ls-tree -r \"$b\"; fi | "
+    "m=$(if [ -n \"$all\" ]; then $g ls-files -s; else $g ls-tree -r \"$b\"; fi | "
     "sed -n '/^160000 /{s/^[^\t]*\t//p;q}')\n"
     "[ -z \"$m\" ] || { echo \"$m\" >&2; exit 4; }\n"
-    "if [ $# = 0 ]; then\n"
+    "if [ -n \"$all\" ]; then\n"
     "pwd; $g ls-files -z -c -o --exclude-standard | sort -zu | "
     "while IFS= read -rd '' f; do if [ -f \"$f\" ] || [ -L \"$f\" ]; then "
     "printf '%s\\0' \"$f\"; fi; done; exit; fi\n"
@@ -59,6 +61,7 @@ static const char script[] =
     "EXIT\n"
     "o=$($g rev-parse --git-path objects); o=$(cd -- \"$o\" && pwd)\n"
     "h=$($g rev-parse --verify \"$b^{tree}\")\n"
+    GATE_MERGE "brought >$t/theirs\n"
     "git init -q --bare --template= --object-format=$($g rev-parse "
     "--show-object-format) $t/g; mkdir $t/a $t/c $t/w $t/g/info\n"
     "printf '%s\\n' \"$o\" >$t/g/objects/info/alternates\n"
@@ -69,7 +72,12 @@ static const char script[] =
     "-c core.safecrlf=false\"\n"
     "as_is() { echo '* -text !eol -ident !filter !working-tree-encoding' "
     ">$t/g/info/attributes; }\n"
-    "$g read-tree $h; top=$PWD new=() attr=() gone=(); declare -A has seen\n"
+    "$g read-tree $h; if [ -s $t/theirs ]; then "
+    "xargs -0 printf \"0 ${p2//?/0}\\t%s\\0\" <$t/theirs | "
+    "$g update-index -z --index-info; "
+    "xargs -0 $g --literal-pathspecs ls-tree -z --full-tree $p2 -- <$t/theirs | "
+    "$g update-index -z --index-info; fi; rm -f $t/theirs\n"
+    "top=$PWD new=() attr=() gone=(); declare -A has seen\n"
     "while IFS= read -rd '' f; do has[\"$f\"]=1; done "
     "< <(cd $t/a; $g ls-files -z)\n"
     "for f; do case /$f/ in */../* | */.git/* | *//*) echo \"not a path of "
@@ -106,13 +114,14 @@ static const char script[] =
 
 static int
 spec_make(struct call *call, const char *dir, const char *base,
-    struct run_spec *ret_spec)
+    const char *target, struct run_spec *ret_spec)
 {
 	struct json_object *files = args_json(&call->args, "files");
 	size_t i, n = files != NULL ? json_object_array_length(files) : 0;
 	const char *branch = args_str(&call->args, "branch", NULL), *s;
 	const char *const argv[] = { "bash", "-c", script, "sbx", dir,
-		branch != NULL ? branch : "", base, NULL };
+		branch != NULL ? branch : "", base,
+		target, NULL };
 	SBX_CLEANUP_BUF struct sbx_buf names = { 0 };
 	int error;
 
@@ -161,7 +170,7 @@ list_failed(struct call *call, const char *run, const struct ask_run *st)
  * result says why. */
 static int
 names_list(struct call *call, const char *dir, const char *base,
-    struct sbx_buf *ret_names, bool *ret_go)
+    const char *target, struct sbx_buf *ret_names, bool *ret_go)
 {
 	char run[SBX_RUN_HEX + 1];
 	struct ask_run st;
@@ -169,7 +178,7 @@ names_list(struct call *call, const char *dir, const char *base,
 	int error;
 
 	*ret_go = false;
-	error = spec_make(call, dir, base, &spec);
+	error = spec_make(call, dir, base, target, &spec);
 	if (error == 0)
 		error = run_start(call, &spec, run);
 	run_spec_clear(&spec);
@@ -302,7 +311,8 @@ gate_again(struct call *call, const char *job)
 
 int
 gate_begin(struct call *call, const char *dir, const char *base,
-    uint64_t timeout_ms, struct ask_gate *ret_gate, bool *ret_begun)
+    const char *target, uint64_t timeout_ms, struct ask_gate *ret_gate,
+    bool *ret_begun)
 {
 	SBX_CLEANUP_BUF struct sbx_buf names = { 0 };
 	int SBX_CLEANUP(fd) list = -1;
@@ -312,7 +322,8 @@ gate_begin(struct call *call, const char *dir, const char *base,
 		call->exec_timeout_ms };
 	char *end;
 	bool go;
-	int error = names_list(call, dir, base, &names, &go);
+	int error = names_list(call, dir, base, target, &names,
+	    &go);
 
 	*ret_begun = false;
 	if (error != 0 || !go)
@@ -340,7 +351,7 @@ gate_fresh(struct call *call, const char *dir)
 {
 	struct ask_gate g;
 	bool begun;
-	int error = gate_begin(call, dir, "",
+	int error = gate_begin(call, dir, "", "",
 	    (uint64_t)args_int(&call->args, "timeout") * 1000, &g, &begun);
 
 	return (error == 0 && begun ? gate_follow(call, &g) : error);

@@ -24,7 +24,8 @@
 
 #define MESSAGE_MAX 65536u
 #define NAMES_MAX_BYTES (8u << 20)
-#define SAID_MAX (2u << 20)	/* of the script */
+#define SAID_MAX (8u << 20)	/* of the script */
+#define FILES_MAX 20000u
 #define LEFT_SHOWN 100u
 #define SCRIPT_MS 30000u
 #define TEXT_MAX (512u << 10)	/* of a pull request, as JSON */
@@ -36,7 +37,9 @@ enum { NO_COMMIT = 4, NO_BASE = 5 };
  * merged into or "".  Pieces on stdout, in pairs, the last is "end".  moved:
  * what the branch got since this work began, unless that was our own, or is here
  * as it is there (of the first 500 that is looked at: two processes each); left:
- * what differs from the base, declared or not.
+ * what differs from the base, declared or not; parent2, brought and both: of a
+ * merge (gate.h); note: there is one that is none of the commit; ours: nobody
+ * else's push was the last one.
  */
 static const char list_script[] =
     "set -u; cd -- \"$1\" || exit 66; branch=$2 target=$3\n"
@@ -54,14 +57,21 @@ static const char list_script[] =
     "git rev-parse -q --verify 'HEAD^{commit}' >&2 || exit 4\n"
     GATE_BASE
     "[ -n \"$b\" ] || exit 5\n"
+    GATE_MERGE
     "say top \"$t\"; say base \"$b\"\n"
+    "if [ -n \"$p2\" ]; then say parent2 \"$p2\"; say merge_branch \"$pb\"\n"
+    "brought | head -z -n 20001 | all brought; both | head -z -n 20001 | "
+    "all both\n"
+    "elif [ -n \"$(git rev-list --merges --max-count=1 HEAD \"^$b\")\" ]; "
+    "then say note ''; fi\n"
+    "[ \"$(id \"refs/sbx/published/$branch\")\" != \"$b\" ] || say ours ''\n"
     "m=$(git merge-base HEAD \"$b\" || :)\n"
     "[ \"$m\" = \"$b\" ] || [ \"$(id \"refs/sbx/published/$branch\")\" = "
     "\"$b\" ] ||\n"
     "git diff --no-ext-diff --no-renames --name-only -z \"${m:-HEAD}\" "
     "\"$b\" | head -z -n 20000 | new\n"
-    "{ git diff --no-ext-diff --no-renames --name-only -z \"$b\"; "
-    "git ls-files -z -o --exclude-standard; } | head -z -n 2000 | all left\n"
+    "{ differs \"$b\"; git ls-files -z -o --exclude-standard; } | sort -zu | "
+    "comm -z -23 - <(brought) | head -z -n 2000 | all left\n"
     "say end ''\n";
 
 /* $1 the top, $2 host, $3 URL, $4 the branch, $5 its new commit: what was pushed
@@ -74,6 +84,12 @@ static const char know_script[] =
     "\"$3\" \"+refs/heads/$4:refs/remotes/origin/$4\" >&2\n"
     "git update-ref \"refs/sbx/published/$4\" \"$5\"\n";
 
+/* Sorted, each once. */
+struct names {
+	const char **v;		/* owned; the strings are not */
+	size_t n;
+};
+
 struct pub {
 	struct gh_repo repo;
 	const char *container, *branch, *target, *title;
@@ -81,7 +97,10 @@ struct pub {
 	/* of the script; borrowed from said */
 	struct sbx_buf said;
 	const char *top, *base;
+	const char *parent2, *merge_branch;	/* "": no merge */
+	struct names merged;		/* what that brings, not declared */
 	bool whole;			/* its end was read */
+	bool note, ours;
 	struct ask_publish st;
 	char pr_url[401], warning[600];
 	uint64_t pr_number;
@@ -124,17 +143,11 @@ check(struct call *call, struct pub *p)
 	    gh_clean_out(call, "pr_body", args_str(a, "pr_body", NULL)));
 }
 
-/* Each with its NUL, sorted, once. */
 static int
 by_name(const void *a, const void *b)
 {
 	return (strcmp(*(const char *const *)a, *(const char *const *)b));
 }
-
-struct names {
-	const char **v;		/* owned; the strings are the arguments' */
-	size_t n;
-};
 
 static bool
 names_get(struct call *call, struct names *ret_n, struct sbx_buf *ret_text)
@@ -151,8 +164,6 @@ names_get(struct call *call, struct names *ret_n, struct sbx_buf *ret_text)
 			s += 2;
 		ret_n->v[i] = s;
 	}
-	if (n == 0)
-		return (gh_bad(call, "\"files\" must name what is published."));
 	qsort(ret_n->v, n, sizeof(*ret_n->v), by_name);
 	for (i = k = 0; i < n; i++)
 		if (k == 0 || strcmp(ret_n->v[k - 1], ret_n->v[i]) != 0)
@@ -167,7 +178,8 @@ names_get(struct call *call, struct names *ret_n, struct sbx_buf *ret_text)
 static bool
 declared(const struct names *n, const char *path)
 {
-	return (bsearch(&path, n->v, n->n, sizeof(*n->v), by_name) != NULL);
+	return (n->n > 0 && bsearch(&path, n->v, n->n, sizeof(*n->v),
+	    by_name) != NULL);
 }
 
 /* --- what git says in the sandbox ------------------------------------------------ */
@@ -186,15 +198,24 @@ read_said(struct pub *p)
 	struct pieces in = { p->said.data, p->said.data + p->said.len };
 	const char *name, *value;
 
-	p->top = p->base = "";
+	p->top = p->base = p->parent2 = p->merge_branch = "";
 	while (p->said.len > 0 && next_pair(&in, &name, &value)) {
 		if (strcmp(name, "top") == 0)
 			p->top = value;
 		else if (strcmp(name, "base") == 0)
 			p->base = value;
+		else if (strcmp(name, "parent2") == 0)
+			p->parent2 = value;
+		else if (strcmp(name, "merge_branch") == 0)
+			p->merge_branch = value;
 		else if (strcmp(name, "end") == 0)
 			p->whole = true;
+		p->note |= strcmp(name, "note") == 0;
+		p->ours |= strcmp(name, "ours") == 0;
 	}
+	if (strlen(p->parent2) != strlen(p->base) ||
+	    !sbx_is_hex(p->parent2, strlen(p->parent2)))
+		p->parent2 = p->merge_branch = "";
 	if (!sbx_is_hex(p->base, 40) && !sbx_is_hex(p->base, 64))
 		p->base = "";
 }
@@ -250,9 +271,86 @@ list(struct call *call, struct pub *p)
 	return (1);
 }
 
+/* --- merges --------------------------------------------------------------------------- */
+
+/* What the merge brings, and nobody declared: it becomes as the merged commit
+ * has it, whatever is here.  false: the result says why not. */
+static bool
+merged_get(struct call *call, struct pub *p, const struct names *n,
+    struct sbx_buf *text)
+{
+	struct names *m = &p->merged;
+	struct pieces in = { p->said.data, p->said.data + p->said.len };
+	const char *name, *value;
+
+	m->v = sbx_xcalloc(FILES_MAX + 1, sizeof(*m->v));
+	while (*p->parent2 != '\0' && next_pair(&in, &name, &value)) {
+		if (strcmp(name, "brought") != 0 || declared(n, value))
+			continue;
+		if (n->n + m->n == FILES_MAX) {
+			result_error(call->res, "too_large", "Have the branch "
+			    "merged at the repository, and begin from there.",
+			    "The merge brings more than %u files.", FILES_MAX);
+			return (false);
+		}
+		m->v[m->n++] = value;
+		(void)sbx_buf_add(text, value, strlen(value) + 1);
+	}
+	return (!text->overflow || gh_bad(call, "\"files\" is too long."));
+}
+
+/* Both sides changed them: without them the commit would say that the branch was
+ * merged, and take back what it brought. */
+static bool
+undeclared(struct call *call, const struct pub *p, const struct names *n)
+{
+	struct pieces in = { p->said.data, p->said.data + p->said.len };
+	const char *name, *value;
+	struct result *r = call->res;
+	unsigned count = 0;
+
+	while (*p->parent2 != '\0' && next_pair(&in, &name, &value)) {
+		if (strcmp(name, "both") != 0 || declared(n, value))
+			continue;
+		if (count++ == 0) {
+			result_error(r, "merge_undeclared", "Add them to files "
+			    "(and verify with the same), or publish without "
+			    "the merge.", "Both sides of the merge changed "
+			    "files that are not declared.");
+			result_open(r, "undeclared", '[');
+		}
+		if (count <= LEFT_SHOWN)
+			result_masked(r, NULL, value, strlen(value));
+	}
+	if (count > 0)
+		result_close(r, ']');
+	return (count > 0);
+}
+
+static void
+put_merge(struct call *call, const struct pub *p)
+{
+	const struct names *m = &p->merged;
+	struct result *r = call->res;
+
+	if (p->note)
+		result_str(r, "merge_note", "HEAD has a merge, but the base has "
+		    "what it merged already: the commit has one parent.");
+	if (p->merged.v == NULL || *p->parent2 == '\0')
+		return;
+	result_str(r, "parent2", p->parent2);
+	result_masked(r, "merge_branch", p->merge_branch,
+	    strlen(p->merge_branch));
+	result_open(r, "merged_in", '[');
+	for (size_t i = 0; i < m->n && i < LEFT_SHOWN; i++)
+		result_masked(r, NULL, m->v[i], strlen(m->v[i]));
+	result_close(r, ']');
+	result_u64(r, "merged_in_total", m->n);
+}
+
 /*
  * Somebody pushed to the branch since, and the work here does not know it: what
- * is declared of these files would undo that.
+ * is declared of these files, or merged, would undo that.
  */
 static bool
 overwrites(struct call *call, const struct pub *p, const struct names *n)
@@ -263,12 +361,14 @@ overwrites(struct call *call, const struct pub *p, const struct names *n)
 	unsigned count = 0;
 
 	while (next_pair(&in, &name, &value)) {
-		if (strcmp(name, "moved") != 0 || !declared(n, value))
+		if (strcmp(name, "moved") != 0 || (!declared(n, value) &&
+		    !declared(&p->merged, value)))
 			continue;
 		if (count++ == 0) {
 			result_error(r, "upstream_overwrite", "Take the other "
-			    "work in first (git merge or rebase onto it), "
-			    "verify, and publish that.", "Others changed "
+			    "work in first (merge_base with "
+			    "base_branch: this branch), verify, and publish "
+			    "that.", "Others changed "
 			    "declared files on %s since this work began.",
 			    p->branch);
 			result_open(r, "conflicting_paths", '[');
@@ -388,6 +488,7 @@ put_done(struct call *call, const struct pub *p, const struct names *n)
 	put_ids(call, p);
 	put_findings(call, &p->st);
 	result_bool(r, "signed", p->st.is_signed == SBX_PUBLISH_SIGNED);
+	put_merge(call, p);
 	put_left(call, p, n);
 	if (*p->pr_url != '\0') {
 		result_str(r, "pr_url", p->pr_url);
@@ -584,7 +685,8 @@ verify(struct call *call, struct pub *p, bool *ret_begun)
 		return (0);
 	memcpy(id, p->st.id, sizeof(id));
 	memcpy(base, p->st.base, sizeof(base));
-	r = gate_begin(call, dir, base, 0, &g, ret_begun);
+	r = gate_begin(call, dir, base, p->target != NULL ? p->target : "", 0,
+	    &g, ret_begun);
 	if (r != 0 || !*ret_begun)
 		return (r);
 	r = publish_gate(call->ask, id, g.id, &p->st);
@@ -642,7 +744,9 @@ start(struct call *call, struct pub *p, const struct sbx_buf *names)
 	const char *message = args_str(&call->args, "message", NULL);
 	const struct sbx_publish_start m = { .container = p->container,
 		.dir = p->top, .host = p->repo.host, .repo = p->repo.key,
-		.branch = p->branch, .base = p->base,
+		.branch = p->branch, .base = p->base, .parent2 = p->parent2,
+		.merge_branch = p->merge_branch,
+		.merged = (uint32_t)p->merged.n,
 		.flags = SBX_PUBLISH_VERIFY | (p->dry_run ?
 		SBX_PUBLISH_DRY_RUN : 0) };
 	int SBX_CLEANUP(fd) list_fd = -1, SBX_CLEANUP(fd) text_fd = -1;
@@ -675,8 +779,16 @@ publish(struct call *call, struct pub *p, struct names *n,
 		    follow(call, p, n, true));
 	}
 	r = list(call, p);
-	if (r != 1 || overwrites(call, p, n))
-		return (r != 1 ? r : 0);
+	if (r != 1)
+		return (r);
+	/* a merge may be all there is, also when it is published again */
+	if (n->n == 0 && *p->parent2 == '\0' && !p->ours) {
+		(void)gh_bad(call, "\"files\" must name what is published.");
+		return (0);
+	}
+	if (!merged_get(call, p, n, names) || undeclared(call, p, n) ||
+	    overwrites(call, p, n))
+		return (0);
 	r = start(call, p, names);
 	return (r != 0 ? call_refused(call, r) : follow(call, p, n, false));
 }
@@ -694,6 +806,7 @@ tool_publish(struct call *call)
 	if (check(call, &p))
 		r = publish(call, &p, &n, &names);
 	sbx_buf_clear(&p.said);
+	free(p.merged.v);
 	free(n.v);
 	return (r);
 }

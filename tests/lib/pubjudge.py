@@ -169,11 +169,19 @@ class Judged:
 
 
 def publish(on, names, files, text=None, message=b"subject\n\nbody\n",
-            rules=b"", before=b"", names_raw=None, **asked):
+            rules=b"", before=b"", names_raw=None, theirs=None, merged=(),
+            merged_count=None, **asked):
     """on: the Base; files: {path: (mode, bytes)}, or a stream as bytes or a list
-    of them, and of what makes them of the base's descriptor; asked: fields of
+    of them, and of what makes them of the base's descriptor; theirs: the second
+    parent's Base, merged: names that become what it has; asked: fields of
     JUDGE_PUBLISH."""
+    names = list(names) + list(merged)
     text = on.batch(names) if text is None else text
+    if theirs is not None:
+        text += theirs.batch(names)
+        asked = {"parent2": theirs.commit, "merged": len(merged), **asked}
+    if merged_count is not None:
+        asked["merged"] = merged_count
     asked = {"base": on.commit, "author": AUTHOR, "time": TIME,
              "base_offset": len(before), "base_length": len(text), **asked}
     return Judged(asked, before + text,

@@ -313,6 +313,7 @@ HERE = {b"README": (TEXT, b"hello\n"), b"run": (EXEC, b"#!/bin/sh\n"),
         b"sub": (SUBMODULE, b"34" * 20), b"Caf\xc3\xa9": (TEXT, b"x"),
         b".github/w.yml": (TEXT, b"on: push\n"), b"docs/x": (TEXT, b"x")}
 here = Base(HERE)
+other = Base({b"other": (0o100644, b"x")})
 NEW = (TEXT, b"new\n")
 
 
@@ -326,7 +327,7 @@ def paths():
                        (b".g\xe2\x80\x8cit/x", ".git"), (b"\xff", "UTF-8")):
         ok(simple([name], {name: NEW}), "path", "the path %r" % name, word)
     ok(simple([], {}, names_raw=b"a\0a\0"), "path", "a path declared twice")
-    ok(simple([], {}, names_raw=b""), "malformed", "no path")
+    ok(simple([], {}, names_raw=b""), "unchanged", "no path")
     ok(simple([], {}, names_raw=b"a"), "malformed", "a path without its end")
     ok(simple([], {}, names_raw=b"".join(b"%d\0" % i for i in range(50001))),
        "too_large", "50,001 paths")
@@ -579,15 +580,91 @@ def commits():
     of("a fingerprint of another form", waived=["x"])
     for message, want in ((b"m", b"m\n"), (b"m\n\n\n", b"m\n"),
                           (b" m\r\n\tb \n", b" m\r\n\tb \n")):
-        j = publish(here, [b"x"], {b"x": NEW}, message=message,
-                    parent2="5" * 40)
-        text = pubjudge.commit_bytes(j.m["tree"], here.commit, "5" * 40, want)
+        j = publish(here, [b"x"], {b"x": NEW}, message=message, theirs=other)
+        text = pubjudge.commit_bytes(j.m["tree"], here.commit, other.commit,
+                                     want)
         tap.ok(j.out and j.out.get(b"commit") == (FILE, 0o644, text) and
                j.m["commit"] == oid("sha1", b"commit", text),
                "the message %r with two parents" % message, j.m)
         j.end()
-    ok(publish(here, [b"README"], {b"README": HERE[b"README"]},
-               parent2="5" * 40), "", "a merge that changes nothing")
+    ok(publish(here, [b"README"], {b"README": HERE[b"README"]}, theirs=other),
+       "", "a merge that changes nothing")
+
+
+def merges():
+    """What the second parent has just so is not ours."""
+    token = b"token = ghp_" + b"16C7e42F292c6912E7710c838347Ae178B4a\n"
+    theirs = Base({**{k: v for k, v in HERE.items() if k != b"src/b.c"},
+                   b".github/w.yml": (TEXT, b"on: theirs\n"),
+                   b"keys": (TEXT, token), b"l": (LINK_MODE, b"x"),
+                   b"sub": (SUBMODULE, b"56" * 20), b"readme": (TEXT, b"r"),
+                   b"src/a.c": (EXEC, b"int a;\n"), b"new/x": (TEXT, b"x")})
+    gone = [b"src/b.c"]
+    came = [b".github/w.yml", b"keys", b"l", b"sub", b"readme", b"src/a.c",
+            b"new/x"]
+
+    def of(what, step, names, files, merged=(), word="", **asked):
+        j = publish(here, names, files, theirs=theirs, merged=merged, **asked)
+        tree = (j.m or {}).get("tree")
+        return ok(j, step, what, word), tree
+
+    m, tree = of("all that it changed", "", [], {}, came + gone)
+    tap.ok(tree == theirs.tree and m["added"] == 4 and m["deleted"] == 1 and
+           m["modified"] == 3, "is its tree", m)
+    m, tree = of("with something of our own", "", [b"mine"], {b"mine": NEW},
+                 came + gone)
+    tap.ok(tree == Base({**theirs.files, b"mine": NEW}).tree, "is both")
+    of("a secret that it has", "", [b"keys"], {b"keys": (TEXT, token)})
+    of("the same, and one byte", "secret", [b"keys"],
+       {b"keys": (TEXT, token + b"\n")})
+    of("the same in a file of another name", "secret", [b"mine"],
+       {b"mine": (TEXT, token)}, came)
+    of("a secret that it has, beside one that it has not", "secret",
+       [b"keys", b"mine"], {b"keys": (TEXT, token), b"mine": (TEXT, token)})
+    w = b".github/w.yml"
+    of("a workflow that it has", "", [w], {w: theirs.files[w]})
+    of("the same, and one byte", "sensitive", [w],
+       {w: (TEXT, theirs.files[w][1] + b"\n")})
+    of("the same, another mode", "sensitive", [w], {w: (EXEC,
+                                                       theirs.files[w][1])})
+    of("a workflow as the base has it", "", [w, b"mine"],
+       {w: HERE[w], b"mine": NEW})
+    of("a link that it has", "", [b"l"], {b"l": (LINK_MODE, b"x")})
+    of("another link", "sensitive", [b"l"], {b"l": (LINK_MODE, b"y")})
+    of("a workflow that goes", "sensitive", [w], {})
+    of("what it deleted", "", gone, {})
+    of("what neither has", "merge", [], {}, [b"nix"], "neither")
+    of("what is merged comes from a sandbox", "path", [], {b"keys": NEW},
+       [b"keys"], "not declared")
+    of("a name twice", "path", [b"keys"], {b"keys": NEW}, [b"keys"], "twice")
+    of("more names than there are", "malformed", [b"x"], {b"x": NEW},
+       merged_count=2)
+    ok(publish(here, [b"x"], {}, merged_count=1), "malformed",
+       "merged, and no second parent")
+
+    # its attributes where they are merged, the base's where not
+    lfs = Base({**HERE, b".gitattributes": (TEXT, b"*.c filter=lfs\n"),
+                b"src/a.c": (TEXT, b"pointer\n")})
+    for merged, step in ([b".gitattributes"], "attribute"), ([], ""):
+        ok(publish(here, [b"src/b.c"], {b"src/b.c": NEW}, theirs=lfs,
+                   merged=merged), step, "attributes that %s merged" % (
+                       "are" if merged else "are not"))
+    ok(publish(here, [b"src/a.c"], {b"src/a.c": (TEXT, b"pointer\n")},
+               theirs=lfs, merged=[b".gitattributes"]), "",
+       "a filtered file as it has it")
+
+    # it cannot be another tree than that commit's
+    text = theirs.batch(came)
+    for what, lie in (
+            ("a blob's id in its tree", text.replace(
+                bytes.fromhex(oid("sha1", b"blob", token)), b"\1" * 20)),
+            ("another commit", text.replace(b"base\n", b"baze\n")),
+            ("no commit", b""), ("no directory", text.replace(line(
+                theirs.dirs[b"new/"], *theirs.objects[theirs.dirs[b"new/"]]),
+                b""))):
+        ok(publish(here, [], {}, text=here.batch(came) + lie, names_raw=b"".join(
+            n + b"\0" for n in came), parent2=theirs.commit,
+            merged_count=len(came)), "base", "a lie: " + what)
 
 
 def secrets():
@@ -727,7 +804,7 @@ def order():
 
 random_trees()
 for check in (paths, ways, sensitive, attributed, lies, streams, commits,
-              secrets, signatures, folds, order):
+              merges, secrets, signatures, folds, order):
     check()
 tap.done()
 sys.exit(tap.bad > 0)

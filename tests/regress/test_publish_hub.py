@@ -29,7 +29,7 @@ OFF = CONF + "verify_gate off\n"
 
 def kind(m):
     """which script an ENGINE_EXEC runs"""
-    return {4: "fetch", 1: "build", 2: "show", 5: "push"}.get(
+    return {6: "fetch", 3: "build", 2: "show", 5: "push"}.get(
         len(m["argv"]) - 4, "?")
 
 
@@ -199,8 +199,9 @@ def test_push():
         v = h.named("ENGINE_EXEC")
         url = "https://github.com/o/w.git"
         ok([m["argv"][4:] for m in v] == [
-            [url, BASE, "topic", "-"], [BASE], [BASE, NEW],
-            [url, NEW, "topic", "-", "0"]], "four scripts, by arguments", v)
+            [url, BASE, "topic", "-", "-", "2"], [BASE, "-", "2"],
+            [BASE, NEW], [url, NEW, "topic", "-", "0"]],
+           "four scripts, by arguments", v)
         ok(all(m["container"] == pub and m["argv"][:2] == ["bash", "-c"] and
                "https_proxy=http://127.0.0.1:3128" in
                [e.lower() for e in m["env"]] for m in v),
@@ -235,6 +236,8 @@ def test_ways():
             ("dry run", OFF, {}, {"flags": 1}, (WOULD, "")),
             ("landed", OFF, {"fetch": "tip %s default main format sha1 like "
                              "%s\n" % (MOVED, TREE)}, {}, (LANDED, "")),
+            ("merge", OFF, {}, {"parent2": NEW, "merge_branch": "next",
+                                "merged": 1}, (PUSHED, "")),
             ("existing", OFF, {"fetch": "tip %s default - format sha1 like "
                                "-\n" % BASE}, {}, (PUSHED, "")),
             ("forced", OFF + "allow_force yes\n", {
@@ -254,6 +257,16 @@ def test_ways():
                 ok(h.grant(PUSH) is None, what + ": no push is granted")
             if what == "landed":
                 ok(m["commit"] == MOVED, "as that commit", m)
+            if what == "merge":
+                v = h.named("ENGINE_EXEC")
+                ok([x["argv"][5:] for x in v][:2] == [
+                    [BASE, "topic", NEW, "next", "1"], [NEW, "1"]],
+                   "scripts know what is merged", v)
+                ok(h.got["pack"] == b"a\0" and h.got["fetch"] ==
+                   h.got["build"] == h.got["judge"][0] == b"a\0b/c\0" and
+                   h.named("JUDGE_PUBLISH")[0]["merged"] == 1 and
+                   h.named("JUDGE_PUBLISH")[0]["parent2"] == NEW,
+                   "and no byte of it comes from the sandbox", h.got)
             if what == "forced":
                 g = h.grant(PUSH)
                 ok((g["force"], g["old_id"]) == (1, MOVED), "from there", g)
@@ -888,7 +901,13 @@ def test_barred():
                 ("malformed", {"base": "A" * 40}),
                 ("malformed", {"parent2": BASE}),
                 ("malformed", {"parent2": "b" * 64}),
-                ("malformed", {"names": b""}), ("malformed", {"names": b"a"}),
+                ("malformed", {"parent2": NEW}),
+                ("malformed", {"parent2": NEW, "merge_branch": "../x"}),
+                ("malformed", {"merge_branch": "main"}),
+                ("malformed", {"merged": 1}),
+                ("malformed", {"parent2": NEW, "merge_branch": "main",
+                               "merged": 3}),
+                ("malformed", {"names": b"a"}),
                 ("path", {"names": b"\0"}), ("path", {"names": b"/a\0"}),
                 ("path", {"names": b"a/../b\0"}),
                 ("path", {"names": b"./a\0"}), ("path", {"names": b"a/\0"}),

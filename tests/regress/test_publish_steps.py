@@ -121,8 +121,15 @@ class Publisher:
             return "broken: %d %r %r" % (p.returncode, out, self.err)
         return out.rstrip("\n")
 
-    def fetch(self, base, branch="topic", second="-"):
-        return self.run("fetch", self.r.url, base, branch, second)
+    def fetch(self, base, branch="topic", second="-", merged="main",
+              brought=0):
+        return self.run("fetch", self.r.url, base, branch, second,
+                        merged if second != "-" else "-",
+                        str(len(self.names) - brought))
+
+    def build(self, base, second="-", brought=0):
+        return self.run("build", base, second,
+                        str(len(self.names) - brought))
 
     def objects(self):
         """what was left for the judge: {id: (type, bytes)}"""
@@ -169,16 +176,17 @@ def whole(r, base, files):
                  "^{tree}")
 
 
-def publish(p, files, base, branch="topic", second="-", force="0"):
+def publish(p, files, base, branch="topic", second="-", force="0",
+            brought=()):
     """the line of each step; the last one that was"""
-    said = p.fetch(base, branch, second)
+    said = p.fetch(base, branch, second, brought=len(brought))
     m = re.fullmatch(r"tip (\S+) default (\S+) format (\S+) like (\S+)", said)
     if not m:
         return [said]
-    tree = whole(p.r, base, files)
+    tree = whole(p.r, base, {**files, **dict(brought)})
     p.put({k: v for k, v in files.items() if v is not None}, base, tree,
           [] if second == "-" else [second])
-    built = p.run("build", base)
+    built = p.build(base, second, len(brought))
     n = re.fullmatch("tree (%s) commit ([0-9a-f]+)" % tree, built)
     if not n:
         return [said, built, "want %s" % tree]
@@ -243,7 +251,7 @@ def test_existing_branch():
         v = p.fetch(tip)
         tree = whole(r, tip, {"b": "b\n"})
         p.put({"b": "b\n"}, tip, tree)
-        n = p.run("build", tip).split(" ")[-1]
+        n = p.build(tip).split(" ")[-1]
         moved = commit(r, {"c": "d\n"}, "refs/heads/topic", tip)
         v = p.run("push", r.url, n, "topic", tip, "0")
         ok(v.startswith("at %s said no" % moved) and "fetch first" in v,
@@ -336,13 +344,78 @@ def test_merge():
         ok(v.split()[-1] == "-" or v.startswith("no "), "as that alone", v)
 
 
+def test_merged():
+    """What a merge brings is taken from the second parent, by id."""
+    r = W.repo({"a": "1\n", "d/gone": "1\n", "d/stays": "1\n", "f": "1\n",
+                "s/old": "1\n"})
+    base = commit(r, {"a": "topic\n"}, "refs/heads/topic", r.tip())
+    theirs = {"d/gone": None, "d/new": "new\n", "f": ("120000", "d"),
+              "ä b": "odd\n", "s/old": None, "s": "a file\n",
+              "big": "x" * 3000000}
+    second = commit(r, {**theirs, ".gitattributes": "x\n"}, base=r.tip())
+    names = ["d/gone", "d/new", "f", "s", "s/old", "ä b", "big"]
+    for i in range(150):
+        commit(r, {"later": "%d\n" % i}, base=r.tip())
+    with Publisher(r, ["a", "mine"] + names) as p:
+        os.makedirs(p.dir + "/in/files/d")
+        for n in "d/new", "d/gone":     # what is not to be looked at
+            with open(p.dir + "/in/files/" + n, "w") as f:
+                f.write("other\n")
+        v = publish(p, {"a": "both\n", "mine": "m\n"}, base, second=second,
+                    brought=[(n, theirs[n]) for n in names])
+        landed(p, v, "a merge of an older commit")
+        ok(r.git("rev-parse", "topic^1", "topic^2").split() == [base, second]
+           and r.git("diff", "--name-only", "topic", second).split() ==
+           [".gitattributes", "a", "mine"],
+           "has its files without any being here")
+        got = p.git("cat-file", "--batch-check", "--batch-all-objects")
+        ok(got.count(" blob ") <= 6, "no blob of them was fetched", got)
+        v = p.run("show", base, v[3])
+        ok(v.startswith("files 2 added 2 deleted 1 cut 0\n") and
+           "-topic\n+both\n" in v, "what is our own of it is shown", v)
+        have = p.objects()
+        want = [r.git("rev-parse", x) for x in (
+            base, second, base + "^{tree}", second + "^{tree}", base + ":d",
+            second + ":d", second + ":.gitattributes", base + ":a")]
+        ok(set(want) <= set(have) and r.git("rev-parse", second + ":d/new")
+           not in have, "the judge gets both parents' trees", have)
+
+
+    with Publisher(r, names) as p:
+        landed(p, publish(p, {}, base, "pure", second,
+                          brought=[(n, theirs[n]) for n in names]),
+               "a merge and nothing else", "pure")
+
+
+def test_merged_lies():
+    """A commit that can be fetched by its id is not one of a branch."""
+    r = W.repo({"a": "1\n"})
+    base = r.tip()
+    commit(r, {"b": "1\n"}, base=base)
+    fork = commit(r, {"evil": "1\n"}, "refs/pull/1/head", base)
+    side = commit(r, {"side": "1\n"}, "refs/heads/side", base)
+    with Publisher(r, ["evil"]) as p:
+        for what, second, merged in (
+                ("of no branch", fork, "main"),
+                ("of another branch", side, "main"),
+                ("of a branch that is not there", side, "nix"),
+                ("of no branch by another name", fork, "../pull/1/head"),
+                ("that is not there", "1" * 40, "main")):
+            v = p.fetch(base, second=second, merged=merged, brought=1)
+            ok(v.startswith("no merge"), "a second parent " + what, v)
+            shutil.rmtree(p.dir + "/repo")
+            shutil.rmtree(p.dir + "/line", ignore_errors=True)
+        v = p.fetch(base, second=side, merged="side", brought=1)
+        ok(v.startswith("tip - "), "of the branch that it is of", v)
+
+
 # --- what is shown ----------------------------------------------------------------
 
 def shown(p, files, base):
     p.fetch(base)
     tree = whole(p.r, base, files)
     p.put({k: v for k, v in files.items() if v is not None}, base, tree)
-    return p.run("show", base, p.run("build", base).split(" ")[-1])
+    return p.run("show", base, p.build(base).split(" ")[-1])
 
 
 def test_show():
@@ -422,7 +495,7 @@ def test_build_lies():
         with Publisher(r, names) as p:
             p.fetch(base)
             p.put(files, base, whole(r, base, {"x": "x"}))
-            v = p.run("build", base)
+            v = p.build(base)
             ok(v.startswith("no disagree more changed"), "more than was "
                "declared: %s" % names, v)
     for names in ([".git/config"], ["../x"], ["/x"], ["x/../../y"], ["x//y"],
@@ -434,14 +507,14 @@ def test_build_lies():
             for n in "git~1", "g/.GIT/hooks/x":
                 with open(p.dir + "/in/files/" + n, "w") as f:
                     f.write("x")
-            v = p.run("build", base)
+            v = p.build(base)
             ok(v.startswith("no ") or v.startswith("tree %s " % r.git(
                 "rev-parse", base + "^{tree}")), "never in a tree: %s" %
                 names, v)
     with Publisher(r, ["a"]) as p:
         p.fetch(base)
         p.put({"a": "2\n"}, base, r.git("rev-parse", base + "^{tree}"))
-        v = p.run("build", base)
+        v = p.build(base)
         ok(v.startswith("no disagree the commit is of another"),
            "a commit of another tree", v)
 

@@ -268,9 +268,10 @@ const struct sbx_tool sbx_tools_github[] = {
 		    "maxLength": 244, "description": "Without refs/heads/."},
 		    "message": {"type": "string", "minLength": 1,
 		    "maxLength": 65536, "description": "Of the commit."},
-		    "files": {"type": "array", "minItems": 1,
+		    "files": {"type": "array",
 		    "maxItems": 20000, "items": {"type": "string"},
-		    "description": "All that is pushed; from the top."},
+		    "description":
+		    "All that is pushed, but what a merge brings; from the top."},
 		    "working_dir": {"type": "string", "maxLength": 4095},
 		    "create_pr": {"type": "boolean", "default": false},
 		    "pr_title": {"type": "string", "maxLength": 256},
@@ -322,6 +323,12 @@ const struct sbx_tool sbx_tools_github[] = {
 		    "replaced_bytes": {"type": "integer"}) ","
 		    "\"findings\":" FINDINGS_OUT ",\"waived\":" FINDINGS_OUT ","
 		    "\"worktree_leftover\":" STRINGS_OUT ","
+		    SCHEMA("parent2": {"type": "string"},
+		    "merge_branch": {"type": "string"},
+		    "merged_in_total": {"type": "integer"},
+		    "merge_note": {"type": "string"}) ","
+		    "\"merged_in\":" STRINGS_OUT ","
+		    "\"undeclared\":" STRINGS_OUT ","
 		    "\"conflicting_paths\":" STRINGS_OUT ","
 		    "\"warnings\":" STRINGS_OUT, SCHEMA("run_id", "container_id", "repo",
 		    "branch")),
