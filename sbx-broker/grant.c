@@ -31,9 +31,7 @@ on_expiry(evutil_socket_t fd, short what, void *ctx)
 	struct grant *g = ctx;
 
 	(void)fd, (void)what;
-	g->uses = 0;
-	if (g->running == 0)
-		grant_free(g);
+	grant_reap(g);
 }
 
 struct grant *
@@ -182,6 +180,8 @@ grant_revoke(struct broker *k, const char *id)
 const char *
 grant_spent(const struct grant *g)
 {
+	if (!evtimer_pending(g->timer, NULL))
+		return ("the grant's time is over");
 	if (g->uses == 0)
 		return ("the grant is used up");
 	if (g->op == SBX_GRANT_PUSH && g->reads == 0)

@@ -591,6 +591,18 @@ def test_push():
         m = b.done(b.exchange(2))
         t.ok("used up" in m["reason"],
              "one that dies after it may have pushed", m)
+        b.grant(3, lifetime_ms=500, **push)
+        mid = b.exchange(3)
+        c, m = b.job()
+        m.close()
+        second = b.exchange(3)
+        time.sleep(0.7)
+        c.over(status=200)
+        c.ch.close()
+        b.done(mid)
+        m = b.done(second)
+        t.ok(m["code"] == "not_granted" and "time is over" in m["reason"] and
+             "grants: 2" in b.status(), "none begins behind its time", m)
 
 
 def test_push_reads():
@@ -1096,8 +1108,8 @@ def test_pool():
         m.close()
         c.ch.send("COURIER_MINTED", token=MINTED)
         m = b.done(mid)
-        t.ok(m["code"] == "no_courier" and "may not" in m["reason"],
-             "a courier that says what is not due is ended", m)
+        t.ok(m["code"] == "no_courier" and "may not" in m["reason"] and
+             b.killed(c), "a courier that says what is not due is ended", m)
         mid = b.exchange()
         c, m = b.job()
         m.close()
@@ -1109,9 +1121,9 @@ def test_pool():
         c.over(status=200)
         c.over(status=500)
         m = b.done(mid)
-        t.ok(m["status"] == 200 and b.ch.quiet(0.3) or
+        t.ok(m["status"] == 200 and (b.ch.quiet(0.3) or
              all(x.name in ("BROKER_WANT", "BROKER_KILL")
-                 for x in b.ch.kept), "its last word is one")
+                 for x in b.ch.kept)), "its last word is one", m)
         mid = b.exchange()
         c, m = b.job()
         m.close()
@@ -1120,6 +1132,16 @@ def test_pool():
         t.ok(m["code"] == "upstream", "a word of its own is none of ours", m)
         t.ok(b.ask("PING", want="PONG")["healthy"] == 1,
              "nothing of it ends the broker")
+    with Broker(APP) as b:
+        b.grant()
+        mid = b.exchange()
+        b.dial()
+        c, m = b.job("COURIER_MINT")
+        m.close()
+        c.over(status=200)
+        m = b.done(mid)
+        t.ok(m["code"] == "no_courier" and "may not" in m["reason"] and
+             b.killed(c), "one that mints has nothing else to tell", m)
     with Broker(TOKEN, ready=False) as b:
         b.grant()
         mid = b.exchange()
@@ -1204,6 +1226,18 @@ def test_violations():
             except subprocess.TimeoutExpired:
                 code = None
             t.ok(code == 3, "%s that nobody asked for ends it" % name, code)
+    with Broker(APP) as b:
+        b.grant(1)
+        mid = b.exchange()
+        mint(b)
+        serve(b, mid)
+        for i in range(9):
+            b.ch.send("BROKER_LOCK", 500 + i, on=1)
+        try:
+            code = b.proc.wait(5)
+        except subprocess.TimeoutExpired:
+            code = None
+        t.ok(code == 3, "more locks than can be waited for, too", code)
 
 
 # --- lock --------------------------------------------------------------------------
