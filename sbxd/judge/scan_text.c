@@ -117,8 +117,6 @@ base64_decode(const char *p, size_t n, char *dst)
 	size_t out = 0;
 	unsigned have = 0;
 
-	if (n % 4 == 1)
-		n--;
 	for (size_t i = 0; i < n; i++) {
 		char c;
 

@@ -424,7 +424,7 @@ def attributed():
             (b"*.c builtin_x", "for itself"), (b"*.c " + b"x" * 2100, "2047"),
             (b"*.c a\0b", "zero"),
             (b"\n".join(b"x a%d" % i for i in range(600)), "attributes"),
-            (b"#" * (2 << 20), "more")):
+            (b"#" * (2 << 20), "more"), (b"x y\n" * 65537, "more lines")):
         ok(simple([b"src/a.c"], {b"src/a.c": NEW}, base=of(attrs)),
            "attribute", "%r" % attrs[:40], word)
     ok(simple([b"src/a.c"], {}, base=of(b"*.c filter=lfs")), "",

@@ -90,6 +90,8 @@ test_folds(void)
 		{ "\xea\xb0\x81", "\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8", true },
 		{ "q\xcc\xa3\xcc\x87", "q\xcc\x87\xcc\xa3", true },
 		{ "a\xe2\x80\x8d", "a", true }, { "\xff", "\xfe", false },
+		{ "a\xe2\x80\x8c", "a\xe2\x80\x8f", true },
+		{ "a\xe2\x80\x8b", "a", false }, { "a\xe2\x80\x90", "a", false },
 		{ "\xf0\x90\x90\x80", "\xf0\x90\x90\xa8", true },
 		{ "\xd0\x96", "\xd0\xb6", true }, { "a\xcc\x81", "a", false },
 	};
@@ -102,6 +104,45 @@ test_folds(void)
 		    rows[i].same ? "one" : "two");
 		free(a);
 		free(b);
+	}
+}
+
+static void
+test_trees(void)
+{
+#define ID "iiiiiiiiiiiiiiiiiiii"
+#define TREE(text) text, sizeof(text) - 1
+	static const struct {
+		const char *p;
+		size_t n;
+		bool good;
+		const char *why;
+	} rows[] = {
+		{ TREE(""), true, "an empty one" },
+		{ TREE("100644 a\0" ID "40000 b\0" ID), true, "two entries" },
+		{ TREE("100664 a\0" ID "120000 b\0" ID "160000 c\0" ID), true,
+		    "other modes" },
+		{ TREE("040000 a\0" ID), false, "a mode that begins with 0" },
+		{ TREE("160001 a\0" ID), false, "a mode that is none" },
+		{ TREE("100648 a\0" ID), false, "an 8" },
+		{ TREE("100644 \0" ID), false, "no name" },
+		{ TREE("100644 a/b\0" ID), false, "a slash" },
+		{ TREE("100644 a\0iiiiiiiiiiiiiiiiiii"), false, "a cut id" },
+		{ TREE("100644 a"), false, "a cut name" },
+		{ TREE("100644 b\0" ID "100644 a\0" ID), false, "no order" },
+		{ TREE("100644 a\0" ID "100644 a\0" ID), false, "a name twice" },
+		{ TREE("100644 a\0" ID "100644 a.b\0" ID "40000 a\0" ID), false,
+		    "a file and a directory of one name" },
+		{ TREE("100644 a.b\0" ID "40000 a\0" ID "100644 a0\0" ID), true,
+		    "a directory's order" },
+	};
+
+	for (size_t i = 0; i < SBX_NELEM(rows); i++) {
+		struct ents t = { 0 };
+
+		ok((ents_parse(&t, ID_SHA1, rows[i].p, rows[i].n) == 0) ==
+		    rows[i].good, "a tree: %s", rows[i].why);
+		free(t.v);
 	}
 }
 
@@ -259,6 +300,7 @@ main(void)
 	test_long_paths();
 	test_sensitive();
 	test_folds();
+	test_trees();
 	test_patterns();
 	test_attributes();
 	test_clean();

@@ -813,6 +813,7 @@ static void
 test_limits(void)
 {
 	static char text[64 << 10];
+	static char long_text[SCAN_WINDOW * 3 / 2];
 	struct seen got;
 	struct scan *s = must_new("[[rules]]\nid='x'\n"
 	    "regex='''(?:a+)+[bc]'''\n");
@@ -835,6 +836,20 @@ test_limits(void)
 	    "more findings than are told: %u", got.n);
 	ok(scan_pieces(s, "a", "tok-1\n", text, n, n, &got) == 0 && got.n == 0,
 	    "old ones are not counted");
+	memset(long_text, '\n', sizeof(long_text) - 1);
+	for (size_t i = 0; i < 700; i++) {
+		memcpy(long_text + 6 * i, "tok-1\n", 6);
+		memcpy(long_text + SCAN_WINDOW * 5 / 4 + 6 * i, "tok-2\n", 6);
+	}
+	ok(scan_pieces(s, "a", NULL, long_text, sizeof(long_text) - 1, 65536,
+	    &got) == -1 && got.n == SCAN_MAX_FINDINGS + 1 && got.limits == 1,
+	    "nor are more of all windows: %u", got.n);
+	/* the base's line is what of this one is in view behind a window */
+	memset(long_text, ' ', sizeof(long_text) - 1);
+	memcpy(long_text + SCAN_WINDOW + 2 * SCAN_MAX_MATCH - 100, "tok-1", 5);
+	ok(scan_pieces(s, "a", long_text + SCAN_WINDOW, long_text,
+	    sizeof(long_text) - 1, 65536, &got) == 0 && got.n == 1,
+	    "the end of a long line is no old line");
 	scan_free(s);
 }
 
