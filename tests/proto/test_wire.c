@@ -70,6 +70,45 @@ sends(unsigned type, enum sample how)
 	return (good && in.nfds == 0);
 }
 
+#define F_NONE
+#define F_U8(n)
+#define F_U32(n)
+#define F_U64(n)
+#define F_I32(n)
+#define F_STR(n, max) || strcmp(#n, "token") == 0 || strcmp(#n, "jwt") == 0
+#define F_STRS(n, count, max)
+#define MSG(NAME, name, num, from, to, nfds, max, fields) \
+	if (type == (num)) \
+		return (false fields);
+static bool
+names_a_secret(unsigned type)
+{
+#include "common/proto/msgs.def"
+	return (false);
+}
+#undef MSG
+#undef F_NONE
+#undef F_U8
+#undef F_U32
+#undef F_U64
+#undef F_I32
+#undef F_STR
+#undef F_STRS
+
+/* What carries a credential is known for it, and wiped when it was handled. */
+static bool
+is_wiped(unsigned type)
+{
+	bool secret = sbx_wire_secret((uint16_t)type), left = false;
+
+	if (inject(type, SAMPLE_SOME, sbx_msg_specs[type].fds) != 0)
+		return (false);
+	sbx_in_clear(&in);
+	for (size_t i = 0; i < sizeof(in.body); i++)
+		left |= in.body[i] != 0;
+	return (secret == names_a_secret(type) && (!secret || !left));
+}
+
 /* Every process that may not send it, and every one that may not get it. */
 static bool
 masks_hold(unsigned type)
@@ -448,6 +487,7 @@ main(void)
 		    sends(t, SAMPLE_FULL), "%s arrives as sent", name);
 		ok(masks_hold(t), "%s: sender and receiver", name);
 		ok(fds_are_exact(t), "%s: number of descriptors", name);
+		ok(is_wiped(t), "%s: wiped if it is a secret", name);
 		ok(length_is_checked(t), "%s: length", name);
 		ok(decode_is_checked(t), "%s: fields", name);
 	}

@@ -3,6 +3,7 @@
 and what it makes of the answer.  The test is the monitor and the courier; the
 client is in a network namespace with the proxy's socket."""
 import os
+import signal
 import socket
 import sys
 import time
@@ -110,7 +111,14 @@ def place(ca, host, **more):
 
 def test_read(ca, host):
     with place(ca, host) as p:
+        g = p.grant(p.sandbox(), "fetch", "github.com", "o/r", credential=1)
+        ok(g["state"] == egress.REFUSED and "no egress" in g["reason"],
+           "none for a sandbox that has no way out", g)
         s = p.open()
+        for name in "tunnel.example", "evil.example":
+            g = p.grant(s, "fetch", name, "o/r", credential=1)
+            ok(g["state"] == egress.REFUSED and
+               "none that is granted" in g["reason"], "none for " + name, g)
         g = p.grant(s, "fetch", "github.com", "o/r", uses=3, credential=1)
         ok(g["state"] == egress.OPEN, "a grant with a credential opens", g)
         c = Client(s)
@@ -322,6 +330,15 @@ def test_dial(ca, host):
             m = p.dial(name, port)
             ok(m.name == "PROXY_NOT_DIALLED" and m["code"] == code and
                m["reason"], f"not {name}:{port}: {code}", m)
+        os.kill(p.proc.pid, signal.SIGSTOP)
+        ids = range(90001, 90018)
+        for n in ids:
+            p.monitor.send("PROXY_DIAL", n, host="none.github.com", port=443)
+        os.kill(p.proc.pid, signal.SIGCONT)
+        p.wait(lambda: all(n in p.dialled for n in ids))
+        codes = [m and m["code"] for m in map(p.dialled.get, ids)]
+        ok(codes == ["dns_failed"] * 16 + ["busy"],
+           "16 are under way, no more", codes)
         s = p.open()
         c = Client(s)
         p.policy(["resolve api.github.com:443 127.0.0.1:%d" % host.port],

@@ -238,6 +238,15 @@ test_names(void)
 		{ "a/b", false }, { "a:1", false }, { "a@b", false },
 	};
 
+	static const struct { const char *prefix; bool good; } prefixes[] = {
+		{ "", true }, { "/api/v3", true }, { "api", false },
+		{ "/a/../b", false }, { "//a", false }, { "/a?b", false },
+		{ "/", true },
+	};
+
+	for (size_t i = 0; i < SBX_NELEM(prefixes); i++)
+		ok(courier_prefix_is_good(prefixes[i].prefix) ==
+		    prefixes[i].good, "prefix \"%s\"", prefixes[i].prefix);
 	for (size_t i = 0; i < SBX_NELEM(repos); i++)
 		ok(courier_repo_is_good(repos[i].repo) == repos[i].good,
 		    "repository \"%s\"", repos[i].repo);
