@@ -4,7 +4,8 @@
 
 /*
  * Git's own configuration is what stands here and nothing else: none of the
- * system's or of a user's, no hooks, no other protocol, no helper.  no: the
+ * system's or of a user's, no hooks, no other protocol, no helper.  What is pushed
+ * is compressed once, and quickly: it has a part of a processor for that.  no: the
  * line of a refusal, with the end of what stands in the file err.
  */
 #define HEAD "set -u -o pipefail; umask 022; cd /workspace || exit 1\n" \
@@ -21,6 +22,8 @@
 	"set_config core.fsmonitor false\n" \
 	"set_config core.logAllRefUpdates false\n" \
 	"set_config credential.helper ''\n" \
+	"set_config core.looseCompression 0\n" \
+	"set_config pack.compression 1\n" \
 	"set_config fetch.fsckObjects true\n" \
 	"set_config fetch.recurseSubmodules false\n" \
 	"set_config gc.auto 0\n" \

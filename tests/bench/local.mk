@@ -3,7 +3,8 @@ EXTRA_DIST += tests/bench/bench.py tests/bench/bench_image.py \
 	tests/bench/bench_files.py \
 	tests/bench/bench_snapshot.py tests/bench/bench_many.py \
 	tests/bench/bench_mcp.py tests/bench/mcp_server.mjs \
-	tests/bench/bench_clone.py \
+	tests/bench/bench_clone.py tests/bench/bench_push.py \
+	tests/bench/bench_publish.py \
 	tests/bench/bench_egress.py tests/bench/bench_search.py tests/bench/bench_verify.py \
 	tests/bench/bench_scan.py
 .PHONY: bench
@@ -16,6 +17,10 @@ bench: all $(SBX_BENCHES) bench_scan
 		python3 $(top_srcdir)/tests/bench/bench_egress.py
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
 		python3 $(top_srcdir)/tests/bench/bench_clone.py
+	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
+		python3 $(top_srcdir)/tests/bench/bench_push.py
+	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
+		python3 $(top_srcdir)/tests/bench/bench_publish.py
 	@SBX_BUILD='$(abs_top_builddir)' SBX_SRC='$(abs_top_srcdir)' \
 		python3 $(top_srcdir)/tests/bench/bench_search.py
 	@SBX_BUILD='$(abs_top_builddir)' \
