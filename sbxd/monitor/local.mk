@@ -2,7 +2,7 @@ bin_PROGRAMS += sbxd
 sbxd_SOURCES = \
 	sbxd/monitor/call.c sbxd/monitor/component.c sbxd/monitor/copy.c sbxd/monitor/detect.c \
 	sbxd/monitor/ctl.c sbxd/monitor/from_cli.c sbxd/monitor/shell.c \
-	sbxd/monitor/deps.c sbxd/monitor/fork.c sbxd/monitor/snapshot.c \
+	sbxd/monitor/deps.c sbxd/monitor/fork.c sbxd/monitor/snapshot.c sbxd/monitor/snapshot.h \
 	sbxd/monitor/api.c sbxd/monitor/broker.c sbxd/monitor/exchange.c \
 	sbxd/monitor/lockdown.c sbxd/monitor/repo.c sbxd/monitor/repos.c sbxd/monitor/repos.h \
 	sbxd/monitor/from_broker.c sbxd/monitor/from_copyin.c \

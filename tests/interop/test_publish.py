@@ -224,6 +224,83 @@ def second(p):
     refused(p, "somebody pushed meanwhile", "upstream_moved", ["docs/a.md"])
 
 
+# --- merges -----------------------------------------------------------------------
+
+def merging(p):
+    """main moves on under a branch: conflict, resolution, two parents"""
+    p.new_box()
+    where = {"container_id": p.box, "working_dir": p.at}
+    p.sh("sed -i 's/a - b/a + b/' add.js", "echo ours >>docs/a.md")
+    r = p.s.call("checkpoint", message="ours", **where)
+    r = p.publish(["add.js", "docs/a.md"], "m")
+    ok(r["status"] == "ok" and r["outcome"] == "pushed", "a branch", r)
+    first = p.tip("m")
+    main = p.repo.commit({
+        "docs/a.md": "theirs\n", "docs/new.md": "new\n", "docs/b.md": None,
+        ".github/x.yml": "on: push\n", "key.txt": KEY + "\n"},
+        "refs/heads/main", p.tip("main"))
+    r = p.s.call("merge_base", timeout=120, **where)
+    ok(r["status"] == "error" and r["code"] == "fetch", "a private repository "
+       "that was not named is read with no credential", r)
+    r = p.s.call("merge_base", repo="acme/secret", timeout=120, **where)
+    ok(r.get("outcome") == "conflicts" and r["tip"] == main and
+       r["conflicts"] == [{"path": "docs/a.md", "kind": "both_modified"}],
+       "a conflict", r)
+    r = p.s.call("merge_complete", **where)
+    ok(r.get("code") == "unresolved", "that is not resolved", r)
+    p.sh("printf 'both\\n' >docs/a.md")
+    r = p.s.call("merge_complete", **where)
+    ok(r["outcome"] == "completed" and r["parent2"] == main, "and is", r)
+    good = r["head"]
+    r = refused(p, "a file of both sides is not declared",
+                "merge_undeclared", [], "m")
+    ok(r.get("undeclared") == ["docs/a.md"], "it is named", r)
+
+    # what the sandbox says of the remote is a hint
+    p.sh("git checkout -q --detach origin/main", "echo %s >stolen" % KEY,
+         "git add stolen", "git -c user.name=x -c user.email=x@x commit -qm x",
+         "git update-ref refs/remotes/origin/main HEAD",
+         "git update-ref refs/sbx/merged/main HEAD",
+         "git checkout -q --detach %s" % good,
+         "git -c user.name=x -c user.email=x@x merge -q -m y origin/main")
+    refused(p, "a forged branch of the remote", "merge", ["docs/a.md"], "m")
+    ok(p.repo.git("log", "--all", "--format=%H", "--", "stolen") == "",
+       "no undeclared secret is pushed")
+    p.sh("git update-ref refs/remotes/origin/main %s" % main,
+         "git update-ref refs/sbx/merged/main %s" % main,
+         "git checkout -q --detach %s" % good, "echo stray >stray.txt")
+    r = p.s.call("verify_in_container", fresh=True, files=["docs/a.md"],
+                 branch="m", timeout=120, **where)
+    while r["status"] == "running":
+        r = p.s.call("verify_in_container", fresh=True, run_id=r["run_id"],
+                     timeout=120, **where)
+    ok(r.get("gate"), "a fresh verification of the merge", r)
+    passed = r.get("tree_id")
+    r = p.publish(["docs/a.md"], "m")
+    ok(r["status"] == "ok" and r["outcome"] == "pushed" and
+       r["tree_id"] == passed and r["parent2"] == main and
+       r["merge_branch"] == "main" and r["merged_in"] == [
+           ".github/x.yml", "docs/b.md", "docs/new.md", "key.txt"] and
+       r["merged_in_total"] == 4 and r["worktree_leftover"] ==
+       ["stray.txt"], "it is pushed", r)
+    text = p.repo.git("cat-file", "commit", p.tip("m"))
+    ok("tree %s\nparent %s\nparent %s\nauthor " % (by_hand(p, main, {
+        "docs/a.md": "both\n", "add.js": "exports.add = (a, b) => a + b;\n"}),
+        first, main) in text, "with both parents and what both are", text)
+    r = p.publish(["docs/a.md"], "m")
+    ok(r["status"] == "ok" and r["outcome"] == "already_there",
+       "again: it is there", r)
+    # nothing of our own: the merge is all there is
+    main = p.repo.commit({"docs/new.md": "newer\n"}, "refs/heads/main", main)
+    r = p.s.call("merge_base", repo="acme/secret", timeout=120, **where)
+    ok(r.get("outcome") == "merged", "another merge", r)
+    r = p.publish([], "m")
+    ok(r["status"] == "ok" and r["outcome"] == "pushed" and
+       r["merged_in"] == ["docs/new.md"], "is pushed by itself", r)
+    r = p.publish([], "m")
+    ok(r.get("outcome") == "already_there", "and is there", r)
+
+
 # --- what does not leave ------------------------------------------------------------
 
 def table(p):
@@ -369,7 +446,7 @@ def main():
         tap.skip(str(e), "a fake GitHub")
         return
     try:
-        for part in whole, second, table, hostile, approval:
+        for part in whole, second, merging, table, hostile, approval:
             try:
                 part(p)
             except Exception as e:  # pylint: disable=broad-except

@@ -211,7 +211,7 @@ class Repo:
 
     def commit(self, files, ref="refs/heads/main", base=None,
                message="a commit"):
-        """files: {path: text or bytes, (mode, text)}; the new id"""
+        """files: {path: text or bytes, (mode, text), None}; the new id"""
         out = b"commit %s\ncommitter T <t@example.invalid> 1700000000 +0000\n" \
             b"data %d\n%s\n" % (ref.encode(), len(message), message.encode())
         if base:
@@ -220,6 +220,9 @@ class Repo:
             mode, text = what if isinstance(what, tuple) else ("100644", what)
             if mode == "160000":
                 out += b"M 160000 %s %s\n" % (text.encode(), path.encode())
+                continue
+            if text is None:
+                out += b"D %s\n" % path.encode()
                 continue
             text = text.encode() if isinstance(text, str) else text
             out += b"M %s inline %s\ndata %d\n%s\n" % (

@@ -48,7 +48,8 @@ class Hub(wm.Monitor):
     def on_publish_start(self, m):
         self.started.append({
             **{k: m[k] for k in ("container", "dir", "host", "repo", "branch",
-                                 "base", "parent2", "flags")},
+                                 "base", "parent2", "merge_branch", "merged",
+                                 "flags")},
             "names": ipc.read_fd(m.fds[0]).decode().split("\0")[:-1],
             "message": ipc.read_fd(m.fds[1]).decode()})
         self.tell(m)
@@ -158,7 +159,8 @@ r = check("it is pushed", {}, status="ok", outcome="pushed", pushed=True,
           commit=NEW, branch="fix", run_id="ab" * 8, repo="O/r")
 t.ok(len(m.started) == 1 and m.started[0] == {
     "container": box, "dir": work, "host": "github.com", "repo": "o/r",
-    "branch": "fix", "base": BASE, "parent2": "", "flags": 4,
+    "branch": "fix", "base": BASE, "parent2": "",
+    "merge_branch": "", "merged": 0, "flags": 4,
     "names": ["a", "gone", "new/b"], "message": "Mend it."},
     "each name once, on the commit that was cloned, whatever was committed "
     "here since", m.started)
@@ -308,6 +310,62 @@ check("others changed another file", {"files": ["new/b"]}, status="ok")
 t.ok(m.started[0]["base"] == THEIRS, "it is made on theirs", m.started)
 git("update-ref", "refs/sbx/published/fix", THEIRS)
 check("our own push is no others' work", {}, status="ok")
+
+# --- merges ---------------------------------------------------------------------------
+merged = os.path.join(top, "merged")
+M = {"working_dir": merged, "branch": "topic"}
+git("clone", "-q", "-b", "main", far, merged, cwd=top)
+git("config", "sbx.base", "main", cwd=merged)
+
+
+def commit(where, files, branch):
+    for name, text in files.items():
+        with open(os.path.join(where, name), "w", encoding="utf-8") as f:
+            f.write(text)
+    git("add", "-A", cwd=where)
+    git("commit", "-qm", "x", cwd=where)
+    git("push", "-q", "origin", "HEAD:refs/heads/" + branch, cwd=where)
+    return git("rev-parse", "HEAD", cwd=where)
+
+
+TEXT = "".join("%d\n" % i for i in range(30))
+commit(merged, {"both": TEXT}, "main")
+git("checkout", "-q", "-B", "main", "origin/main", cwd=other)
+git("pull", "-q", "origin", "main", cwd=other)
+TOPIC = commit(merged, {"both": TEXT.replace("3\n", "three\n", 1),
+                        "mine": "1\n"}, "topic")
+MAIN = commit(other, {"both": TEXT + "more\n", "theirs": "1\n",
+                      "they": "1\n"}, "main")
+git("fetch", "-q", cwd=merged)
+git("merge", "-q", "--no-edit", "origin/main", cwd=merged)
+r = check("what both sides changed must be declared", {**M, "files": []},
+          True, code="merge_undeclared", undeclared=["both"])
+t.ok(not m.started, "nothing was begun")
+with open(merged + "/they", "a", encoding="utf-8") as f:
+    f.write("and mine\n")
+r = check("a merge", {**M, "files": ["both", "they"]}, status="ok",
+          parent2=MAIN, merge_branch="main", merged_in=["theirs"],
+          merged_in_total=1, worktree_leftover=[])
+t.ok([m.started[0][k] for k in ("base", "parent2", "merge_branch", "merged",
+                                "names")] == [
+    TOPIC, MAIN, "main", 1, ["both", "they", "theirs"]], "is asked for with "
+    "what it brings behind what is declared", m.started)
+check("what it brings is not declared, but may be", {**M, "files": [
+    "both", "they", "theirs"]}, status="ok", merged_in=[])
+r = check("to a new branch", {**M, "branch": "next", "files": ["both"]},
+          status="ok")
+t.ok(m.started[0]["base"] == MAIN and m.started[0]["parent2"] == "" and
+     "one parent" in r["merge_note"], "it is a commit on what was merged", r)
+git("checkout", "-q", "-f", "--detach", TOPIC, cwd=merged)
+check("without a merge", {**M, "files": []}, True, code="bad_argument")
+git("checkout", "-q", "main", cwd=merged)
+git("fetch", "-q", cwd=other)
+git("checkout", "-q", "-B", "topic", TOPIC, cwd=other)
+commit(other, {"theirs": "another\n"}, "topic")
+git("fetch", "-q", cwd=merged)
+check("others changed on the branch what the merge brings", {**M, "files": [
+    "both", "they"]}, True, code="upstream_overwrite",
+      conflicting_paths=["theirs"])
 
 # --- pull requests ----------------------------------------------------------------------
 m.pub = {}
