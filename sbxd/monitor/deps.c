@@ -129,6 +129,14 @@ fail(struct monitor *m, struct deps *d, int32_t error, const char *reason)
 
 /* --- making one ------------------------------------------------------------ */
 
+/* Does d go before `old`, which is newer?  What is made anew for whoever needs
+ * it, before what sandboxes began with. */
+static bool
+goes(const struct deps *d, const struct deps *old)
+{
+	return (old == NULL || d->packages || !old->packages);
+}
+
 /* Room for one more: the oldest that is whole goes, but `keep`. */
 static bool
 make_room(struct monitor *m, const struct principal *who,
@@ -140,9 +148,11 @@ make_room(struct monitor *m, const struct principal *who,
 	TAILQ_FOREACH(d, &m->deps, link) {	/* newest first */
 		all++;
 		own += d->who == who;
-		if (d->ready && d != keep)
+		if (!d->ready || d == keep)
+			continue;
+		if (goes(d, old))
 			old = d;
-		if (d->ready && d != keep && d->who == who)
+		if (d->who == who && goes(d, own_old))
 			own_old = d;
 	}
 	if (own >= SBX_MAX_SETUPS_PRINCIPAL)

@@ -107,9 +107,10 @@ deps_check(struct call *call)
 	return (false);
 }
 
-/* What it said of each manager.  false: one of them failed. */
+/* What it said of each manager.  false: one of them failed.  *ret_ran: one
+ * installed something. */
 static bool
-put_managers(struct result *r, const struct sbx_buf *out)
+put_managers(struct result *r, const struct sbx_buf *out, bool *ret_ran)
 {
 	struct pieces in = { out->data, out->data + out->len };
 	const char *name, *status, *word_;
@@ -126,9 +127,22 @@ put_managers(struct result *r, const struct sbx_buf *out)
 		result_masked(r, "detail", word_, n[2]);
 		result_close(r, '}');
 		good &= strcmp(status, "failed") != 0;
+		*ret_ran |= strcmp(status, "ok") == 0;
 	}
 	result_close(r, ']');
 	return (good);
+}
+
+/* It needs the tree, without which dependency layers are made: fresh
+ * verifications say that they have not got it. */
+static int
+left_out(struct call *call, const char *run)
+{
+	const struct sbx_package_note m = { .run = run, .manager = "" };
+	bool kept;
+	int error = package_note(call->ask, &m, &kept);
+
+	return (error == SBX_E_POLICY ? 0 : error);
 }
 
 static int
@@ -138,7 +152,7 @@ put(struct call *call, const struct ask_run *st, const char *dir,
 	SBX_CLEANUP_BUF struct sbx_buf out = { 0 };
 	char said[SCRIPT_ERR_MAX] = "";
 	struct result *r = call->res;
-	bool whole, good;
+	bool whole, good, ran = false;
 	int error = 0;
 
 	result_str(r, "run_id", st->run);
@@ -146,7 +160,7 @@ put(struct call *call, const struct ask_run *st, const char *dir,
 		result_str(r, "job_id", st->run);
 		result_str(r, "status", "running");
 		*ret_running = true;
-		return (0);
+		return (left_out(call, st->run));
 	}
 	/* what it made is no work: nobody else was at it in this call */
 	error = repo_run(call->ask, st->run, "", dir);
@@ -156,12 +170,12 @@ put(struct call *call, const struct ask_run *st, const char *dir,
 		error = script_errors(call, st, said);
 	if (error != 0 && error != SBX_E_POLICY)
 		return (error);
-	good = put_managers(r, &out) && error == 0 &&
+	good = put_managers(r, &out, &ran) && error == 0 &&
 	    st->why == SBX_EXIT_EXITED && script_exit(st) == 0;
 	result_str(r, "status", good ? "ok" : "failed");
 	if (!good)
 		script_put(r, "stderr", said, strlen(said), NULL);
-	return (0);
+	return (ran ? left_out(call, st->run) : 0);
 }
 
 int
@@ -174,7 +188,6 @@ deps_install(struct call *call, const char *container, const char *dir,
 	struct run_spec spec;
 	struct ask_run st;
 	char run[SBX_RUN_HEX + 1];
-	bool kept;
 	int error;
 
 	*ret_running = false;
@@ -187,9 +200,6 @@ deps_install(struct call *call, const char *container, const char *dir,
 	if (error == 0)
 		error = run_start(call, &spec, run);
 	run_spec_clear(&spec);
-	if (error == 0)	/* of the tree: no layer without that can have it */
-		error = package_note(call->ask, &(struct sbx_package_note){
-		    .run = run, .manager = "" }, &kept);
 	if (error == 0)
 		error = run_wait(call, run, script_wait_ms(call, DEPS_MS),
 		    DEPS_MS, &st);

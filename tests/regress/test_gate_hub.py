@@ -3,8 +3,11 @@
 tree that crossed and of tests that ended, its principal's own, or there is
 none; and nothing is left behind.  One test is one function."""
 import os
+import shutil
 import socket
+import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
 import fakehub  # noqa: E402
@@ -822,6 +825,87 @@ def test_packages_kept():
         _, d = begin()
         ok([p[-1] for p in d["packages"][:2]] == ["x", "0"] and
            len(d["packages"]) == 29, "and gets more on that", d)
+
+
+def test_packages_many():
+    """They stand on what setup made, and push out none of that."""
+    with layers() as h:
+        a = client(h)
+        w = h.begin(a, "sandbox_initialize")
+        d = h.ask(w, "DEPS_MAKE", image="host", commands=["one"])
+        first = h.ask(w, "SB_CREATE", snapshot=d["snapshot"])["container"]
+        d = h.ask(w, "DEPS_MAKE", image="host", commands=["two"])
+        box = h.ask(w, "SB_CREATE", snapshot=d["snapshot"],
+                    want_network=1)["container"]
+        names = set()
+        for i in range(10):
+            ok(install(h, a, box, f"p{i}") == 1, f"install {i}")
+            g = start(h, w, box)
+            m = end(h, w, g)
+            made = h.named("SANDBOX_CREATE")
+            got = deps(h, w, g)
+            names.add(got["layer"])
+            ok(m["passed"] == 1 and got["setup"] == d["layer"] and
+               made[-2]["snapshot"] == d["snapshot"] !=
+               made[-1]["snapshot"], "on the layer of setup", (m, made[-2:]))
+        ok(len(names) == 10, "each is another layer", names)
+        m = start(h, w, first)
+        ok(m.name == "GATE_STATE" and end(h, w, m)["passed"] == 1,
+           "that of another sandbox is still kept", m)
+
+
+def test_packages_script():
+    """What runs for it, with managers that only say what they were asked."""
+    with layers() as h:
+        a = client(h)
+        box = net_box(h, a)
+        for manager, name in (("npm", "@s/n"), ("cargo", "serde@1"),
+                              ("npm", "fail"), ("go", "x.org/y")):
+            install(h, a, box, name, manager=manager)
+        w = h.begin(a)
+        end(h, w, start(h, w, box))
+        argv = of_layers(h)[-1]["argv"]
+    top = tempfile.mkdtemp()
+    for name, text in (
+            ("npm", "case $* in *fail*) exit 3; esac; touch package.json "
+             "package-lock.json; mkdir -p node_modules"),
+            ("cargo", "[ $1 = init ] || [ -f Cargo.toml ] || exit 9; "
+             ">Cargo.toml"), ("go", "[ -f go.mod ] || >go.mod")):
+        with open(top + "/" + name, "w") as f:
+            f.write("#!/bin/sh\necho \"${PWD##*/}: ${0##*/} $*\" >>%s/log\n"
+                    "%s\n" % (top, text))
+        os.chmod(top + "/" + name, 0o755)
+
+    def sh(*lines):
+        r = subprocess.run(argv[:5] + list(lines), cwd=top + "/w",
+                           stderr=subprocess.PIPE, env={
+                               "PATH": top + ":/usr/bin:/bin", "TMPDIR":
+                               top + "/t"}, check=False, text=True)
+        with open(top + "/log") as f:
+            return r, [line.split(": ", 1) for line in f.read().split("\n")
+                       if line]
+    for d in "wt":
+        os.mkdir(top + "/" + d)
+    r, log = sh(argv[5], argv[6], argv[8])
+    ok(r.returncode == 0 and [x[1] for x in log] == [
+        "npm install --no-audit --no-fund -- @s/n",
+        "cargo init -q --lib --vcs none --name sbx .",
+        "cargo add -- serde@1", "cargo fetch", "go mod init sbx",
+        "go get -- x.org/y"] and log[0][0] == "w" and
+        not {"w", "t"} & {x[0] for x in log[1:]}, "each its way", (r, log))
+    ok(os.listdir(top + "/w") == ["node_modules"] and not os.listdir(
+        top + "/t"), "only node_modules stays", os.listdir(top + "/w"))
+    with open(top + "/w/package.json", "w") as f:
+        f.write("{}")
+    r, _ = sh(*argv[5:8])
+    ok(r.returncode == 3 and r.stderr.endswith(
+        "package_install: command 3 of 3 ended with status 3: npm install "
+        "fail\n"), "which failed is said", r)
+    os.unlink(top + "/w/package-lock.json")
+    r, _ = sh(argv[5])
+    ok(sorted(os.listdir(top + "/w")) == ["node_modules", "package.json"],
+       "a package.json that was there stays", os.listdir(top + "/w"))
+    shutil.rmtree(top)
 
 
 def test_packages_shared():

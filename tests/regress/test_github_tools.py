@@ -981,7 +981,10 @@ os.execv(%r, ["git", "-c", "protocol.file.allow=always", "-c",
             **more}), status="ok")
         return (r.get("deps") or {}).get("install") or {}
 
+    m.notes = []
     d = init("js")
+    t.ok(m.notes == [(d["run_id"], 0, [])], "that fresh verifications have "
+         "not got it is known", m.notes)
     t.ok(m.bound[-1] == (d["run_id"], "", dest + "/js"), "what it made is no "
          "work to the guard", m.bound[-1])
     t.ok(d["status"] == "ok" and [(x["manager"], x["status"]) for x in d[
@@ -992,8 +995,9 @@ os.execv(%r, ["git", "-c", "protocol.file.allow=always", "-c",
     t.ok(d["status"] == "failed" and "no such extra" in d["stderr"] and
          "-e|.[dev]|--index-url|a b|c d|" in said, "a failure is told, and no "
          "reason to fail", (d, said))
+    m.notes = []
     d = init("none", pip_extras="")
-    t.ok(d["status"] == "ok" and d["managers"][0]["manager"] == "none",
+    t.ok(not m.notes and d["status"] == "ok" and d["managers"][0]["manager"] == "none",
          "nothing to do", d)
 
 t.ok(stat.S_ISDIR(os.stat(top).st_mode) and m.checked > 120,

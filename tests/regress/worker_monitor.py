@@ -140,6 +140,7 @@ class Monitor:
     def __init__(self, cwd=None):
         self.cwd = cwd
         self.boxes = {}         # id: fields of SB_ITEM
+        self.notes = []         # run, whole, packages of PACKAGE_NOTE
         self.runs = {}          # id: Run
         self.asked = []         # names of what the worker asked
         self.progress = []
@@ -389,7 +390,8 @@ class Monitor:
                        out_bytes=len(r.out), err_bytes=len(r.err))
 
     def on_package_note(self, m):
-        self.chan.send("PACKAGE_NOTED", m.id, kept=1)
+        self.notes.append((m["run"], m["whole"], m["packages"]))
+        self.chan.send("PACKAGE_NOTED", m.id, kept=m["whole"])
 
     def on_exec_wait(self, m):
         r = self.need_run(m["run"])
