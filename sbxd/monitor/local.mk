@@ -10,7 +10,8 @@ sbxd_SOURCES = \
 	sbxd/monitor/from_journald.c sbxd/monitor/from_proxy.c \
 	sbxd/monitor/from_recorder.c sbxd/monitor/from_starter.c \
 	sbxd/monitor/from_worker.c sbxd/monitor/from_zygote.c \
-	sbxd/monitor/egress.c sbxd/monitor/file.c sbxd/monitor/from_judge.c sbxd/monitor/gate.c sbxd/monitor/gate_layer.c \
+	sbxd/monitor/egress.c sbxd/monitor/file.c sbxd/monitor/from_judge.c sbxd/monitor/gate.c \
+	sbxd/monitor/gate_layer.c sbxd/monitor/layers.h \
 	sbxd/monitor/hidden.c sbxd/monitor/publish.c sbxd/monitor/publish_ask.c \
 	sbxd/monitor/publish_gate.c sbxd/monitor/override.c sbxd/monitor/publish_sign.c \
 	sbxd/monitor/publish_view.c \
