@@ -145,7 +145,7 @@ egress_reload(struct monitor *m)
 
 	if ((r = options_reread(m, c, &err)) == 0 &&
 	    (r = egress_check(c, &err)) != 0)
-		options_place(m, &err);
+		options_place(m, c, &err);
 	if (r != 0)
 		log_err("SIGHUP: %s; the settings stay as they were", err.msg);
 	else {

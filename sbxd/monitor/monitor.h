@@ -1413,8 +1413,9 @@ void setup_cgroups_undo(struct monitor *m);
  * while the suite runs.  0, and what sbx_conf_parse() returns. */
 int options_reread(struct monitor *m, struct sbx_conf *c,
     struct sbx_err *err);
-/* Put file and line before what egress_check() said, where they are found. */
-void options_place(struct monitor *m, struct sbx_err *err);
+/* Put file and line before what a check of c said, where they are found. */
+void options_place(struct monitor *m, const struct sbx_conf *c,
+    struct sbx_err *err);
 /* Where the suite's programs are.  0 or an sbx_error. */
 int setup_program_dir(char dst[PATH_MAX], struct sbx_err *err);
 int setup_starter(struct monitor *m, int *ret_channel, struct sbx_err *err);

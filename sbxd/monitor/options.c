@@ -165,47 +165,94 @@ read_file(struct monitor *m, struct sbx_conf *c, struct sbx_err *err)
 	    sbx_conf_parse(c, m->conf_path, text, n, err));
 }
 
-/* How much of a line's value, at most SAID bytes of it, the sentence has. */
+/* How much of n bytes of a value, at most SAID of it, the sentence has. */
 #define SAID 60
+static size_t
+part_said(const char *p, size_t n, const char *sentence)
+{
+	char value[SAID + 1];
+
+	while (n > 0 && strchr(" \t\"", *p) != NULL) {
+		p++;
+		n--;
+	}
+	n = n > SAID ? SAID : n;
+	while (n > 0 && strchr(" \t\r", p[n - 1]) != NULL)
+		n--;
+	memcpy(value, p, n);
+	value[n] = '\0';
+	return (n > 0 && strstr(sentence, value) != NULL ? n : 0);
+}
+
+/* The same of a line: of its whole value, or of one entry between commas. */
 static size_t
 said(const char *line, size_t len, const char *sentence)
 {
-	char value[SAID + 1];
-	size_t n = strcspn(line, " \t"), k;
+	size_t at = strcspn(line, " \t"), best, k, n;
+	const char *end;
 
-	if (n >= len || line[0] == '#')
+	if (at >= len || line[0] == '#')
 		return (0);
-	for (; n < len && strchr(" \t\"", line[n]) != NULL; n++)
-		;
-	for (k = 0; n + k < len && k < SAID && line[n + k] != '#' &&
-	    line[n + k] != '"'; k++)
-		value[k] = line[n + k];
-	while (k > 0 && strchr(" \t\r", value[k - 1]) != NULL)
-		k--;
-	value[k] = '\0';
-	return (k > 0 && strstr(sentence, value) != NULL ? k : 0);
+	at += strspn(line + at, " \t\"");
+	end = at < len ? line + at : line + len;
+	end += strcspn(end, "#\"\n");
+	best = part_said(line + at, (size_t)(end - line) - at, sentence);
+	for (; line + at < end; at += n + 1) {
+		n = strcspn(line + at, ",#\"\n");
+		k = part_said(line + at, n, sentence);
+		best = k > best ? k : best;
+	}
+	return (best);
+}
+
+/* The setting that the sentence begins with, or NULL. */
+static const struct sbx_conf_row *
+named(const char *sentence)
+{
+	const size_t n = strcspn(sentence, " ");
+
+	for (size_t i = 0; i < SBX_CONF_K_MAX; i++)
+		if (strlen(sbx_conf_rows[i].name) == n &&
+		    strncmp(sbx_conf_rows[i].name, sentence, n) == 0)
+			return (&sbx_conf_rows[i]);
+	return (NULL);
+}
+
+static bool
+is_of(const char *line, const struct sbx_conf_row *row)
+{
+	const size_t n = strlen(row->name);
+
+	return (strncmp(line, row->name, n) == 0 &&
+	    strchr(" \t", line[n]) != NULL);
 }
 
 /*
  * What is wrong with the settings together names a value and no line: it is the
- * line that has most of it.
+ * line that has most of it, or else that of the setting.
  */
 void
-options_place(struct monitor *m, struct sbx_err *err)
+options_place(struct monitor *m, const struct sbx_conf *c,
+    struct sbx_err *err)
 {
 	char SBX_CLEANUP(free) *text = sbx_xcalloc(1, SBX_CONF_FILE_MAX + 2);
 	char SBX_CLEANUP(free) *was = sbx_xstrdup(err->msg);
-	size_t n, len, k, best = 0;
+	const struct sbx_conf_row *row = named(was);
 	unsigned line = 0, found = 0;
+	size_t n, len, k, best = 0;
 	const char *p;
 
-	if (read_text(m, text, &n, NULL) != 0 || n == 0)
+	if (read_text(m, text, &n, NULL) != 0 || n == 0 || (row != NULL &&
+	    c->source[row - sbx_conf_rows] != SBX_CONF_FROM_FILE))
 		return;
 	for (p = text; *p != '\0'; p += len + (p[len] == '\n')) {
 		line++;
 		p += strspn(p, " \t");
 		len = strcspn(p, "\n");
-		if ((k = said(p, len, was)) > best) {
+		if (row != NULL && !is_of(p, row))
+			continue;
+		k = said(p, len, was);
+		if (k > best || (row != NULL && found == 0)) {
 			best = k;
 			found = line;
 		}
@@ -364,11 +411,10 @@ setup_options(struct monitor *m, int argc, char **argv,
 		return (fail(&err));
 	if (f.dump)
 		return (dump(m));
-	if (sbx_conf_check(&m->conf, &err) != 0)
-		return (fail(&err));
-	if (egress_check(&m->conf, &err) != 0 ||
+	if (sbx_conf_check(&m->conf, &err) != 0 ||
+	    egress_check(&m->conf, &err) != 0 ||
 	    publish_check(&m->conf, &err) != 0) {
-		options_place(m, &err);
+		options_place(m, &m->conf, &err);
 		return (fail(&err));
 	}
 	if (setup_http_check(m, &public, &err) != 0)
@@ -377,8 +423,10 @@ setup_options(struct monitor *m, int argc, char **argv,
 		int SBX_CLEANUP(fd) rules = -1;
 
 		if (check_all_files(&m->conf, &err) != 0 ||
-		    publish_rules(&m->conf, &rules, &err) != 0)
+		    publish_rules(&m->conf, &rules, &err) != 0) {
+			options_place(m, &m->conf, &err);
 			return (fail(&err));
+		}
 		(void)printf("configuration OK\n");
 		return (0);
 	}

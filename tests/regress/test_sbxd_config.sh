@@ -86,6 +86,18 @@ echo "allow_host .d.example:8443 # and all below" >>"$tmp/etc/sbx.conf"
     [ "$(SBX_ALLOW_HOST=a.example "$sbxd" -T | grep '^allow_host')" = \
     "allow_host a.example" ]
 ok $? "a list may stand many times, and a variable takes its place"
+SBX_CPUS=x "$sbxd" -n -f config/together.in >"$tmp/out" 2>&1
+[ $? -eq 1 ] && grep -q "together.in:2: run_cap" "$tmp/out"
+ok $? "settings that do not go together: the line"
+echo "cpus 2" >"$tmp/etc/sbx.conf"
+SBX_CPUS=x "$sbxd" -n >"$tmp/out" 2>&1
+[ $? -eq 1 ] && grep -q "^sbxd: cpus must be" "$tmp/out"
+ok $? "a bad variable is not blamed on a line of the file"
+echo "github_token_file $tmp/none" >"$tmp/etc/sbx.conf"
+"$sbxd" -n >"$tmp/out" 2>&1
+[ $? -eq 1 ] && grep -q "sbx.conf:1: github_token_file" "$tmp/out"
+ok $? "a file that is missing: the line that names it"
+rm "$tmp/etc/sbx.conf"
 man=$SBX_SRC/sbxd/monitor/sbx.conf.5
 export SBX_ALLOW_HOST=a SBX_INTERCEPT_HOST=b SBX_GRANT_HOST=c
 export SBX_RESOLVE="a:1 127.0.0.1:2" SBX_ALLOWED_REPOS=a/b SBX_ALLOW_READ=c/d
