@@ -1,5 +1,6 @@
 #include "sbx-proxy/grant.h"
 
+#include "common/base/limits.h"
 #include "common/base/log.h"
 #include "sbx-proxy/gate.h"
 #include "sbx-proxy/record.h"
@@ -164,6 +165,7 @@ fill(struct grant *g, const struct sbx_grant_open *q)
 {
 	g->op = (enum sbx_grant_op)q->op;
 	g->uses = q->uses;
+	g->reads = SBX_GRANT_READS;
 	g->by_ns = sbx_mono_ns() + (uint64_t)q->lifetime_ms * 1000000;
 	g->push.force = q->force != 0;
 	g->credential = q->credential != 0;

@@ -24,6 +24,8 @@ struct grant {
 	struct push_grant push;
 	bool credential;		/* through a courier */
 	uint32_t uses;			/* left */
+	uint32_t reads;			/* PUSH without a credential: left, of
+					 * those that change nothing */
 	uint64_t by_ns;			/* monotonic */
 	struct event *timer;		/* owned; of its end */
 };
@@ -36,6 +38,23 @@ void grant_sandbox_ended(struct proxy *x, struct listener *l);
  * anything else is called. */
 struct grant *grant_find(struct listener *l, enum sbx_grant_op op,
     const struct host *host, const char *repo, const struct grant *after);
+/* May it be read once more, which is no use of it?  The broker counts those with
+ * a credential. */
+static inline bool
+grant_reads(const struct grant *g)
+{
+	return (g->op != SBX_GRANT_PUSH || g->credential || g->reads > 0);
+}
+
+static inline bool
+grant_read(struct grant *g)
+{
+	if (!grant_reads(g))
+		return (false);
+	g->reads -= g->reads > 0;
+	return (true);
+}
+
 /* One use less, before a byte goes upstream; after the last g is gone. */
 void grant_use(struct grant *g);
 

@@ -226,8 +226,9 @@ request_use(struct http *h)
 	if (g == NULL)
 		return (false);
 	/* asking for the refs, or whether it would be heard, is no push */
-	if (q->class == GATE_GIT_READ || (!q->probe && !is_read(h)))
-		grant_use(g);
+	if (q->class != GATE_GIT_READ && (q->probe || is_read(h)))
+		return (grant_read(g));
+	grant_use(g);
 	return (true);
 }
 
@@ -287,6 +288,11 @@ go_write(struct http *h)
 
 	if (g == NULL)
 		return (no_grant(h));
+	while (is_read(h) && g != NULL && !grant_reads(g))
+		g = next_grant(h, g);
+	if (g == NULL)
+		return (refuse(h, LAYER_GRANT, 403, "grant_read_out", "the "
+		    "grant was read with too often", MEND_GRANT));
 	take_grant(h, g);
 	if (h->req.class == GATE_GIT_WRITE && !is_read(h))
 		return (begin_push(h));

@@ -831,6 +831,7 @@ open_grant(void)
 {
 	memset(grants, 0, sizeof(grants));
 	grants[1].uses = 1;
+	grants[1].reads = SBX_GRANT_READS;
 	grants[1].op = SBX_GRANT_PUSH;
 	(void)snprintf(grants[1].id, sizeof(grants[1].id), "0123456789abcdef");
 	(void)snprintf(grants[1].repo, sizeof(grants[1].repo), "o/r");
@@ -891,6 +892,48 @@ test_reported_push(void)
 	    t.used == 0 && t.passed == 0, "on record as refused");
 	grants[1].uses = 0;
 	finish("push");
+}
+
+/* Asking for the refs that a push would change, and whether it would be heard. */
+static void
+test_push_reads(void)
+{
+	static const char *const asks[] = {
+		"GET /o/r.git/info/refs?service=git-receive-pack HTTP/1.1\r\n"
+		    "Host: git.test\r\n\r\n",
+		PUSH "Content-Length: 4\r\n\r\n0000" };
+	static const char *const codes[] = { "grant_read_out", "grant_ended" };
+
+	for (size_t i = 0; i < SBX_NELEM(asks); i++) {
+		open_grant();
+		for (unsigned n = 0; n < SBX_GRANT_READS; n++) {
+			(void)enter("git.test", "git.test");
+			say(asks[i]);
+			(void)host_shake();
+			turn();
+			answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+			if (!got("200 OK"))
+				ok(false, "it is read %u times", n);
+			finish("push");
+		}
+		ok(grants[1].reads == 0 && grants[1].uses == 1,
+		    "a grant to push is read %u times, which uses nothing up",
+		    SBX_GRANT_READS);
+		(void)enter("git.test", "git.test");
+		say(asks[i]);
+		(void)host_shake();
+		turn();
+		ok(got("403 Forbidden") && strcmp(t.code, codes[i]) == 0 &&
+		    t.nsent == 0, "and then no more (%s)", t.code);
+		finish("push");
+		(void)enter("git.test", "git.test");
+		say_push("refs/heads/x");
+		(void)host_shake();
+		turn();
+		ok(t.used == 1, "while the push itself goes on");
+		answer(OK2);
+		finish("push");
+	}
 }
 
 static void
@@ -1057,6 +1100,7 @@ main(void)
 	test_inside();
 	test_tls();
 	test_needs_credential();
+	test_push_reads();
 	test_push();
 	test_reported_push();
 	test_budget();
