@@ -188,7 +188,8 @@ void
 exchange_broker_lost(struct monitor *m)
 {
 	const struct sbx_broker_exchanged q = { .error = SBX_E_CLOSED,
-		.code = "no_courier", .reason = "the broker ended" };
+		.code = "no_courier", .reason = "the broker ended; whether the "
+		    "host took what was sent is not known" };
 
 	for (size_t i = 0; i < SBX_NELEM(m->exchanges); i++)
 		if (m->exchanges[i].id != 0)

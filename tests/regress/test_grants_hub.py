@@ -402,6 +402,20 @@ def test_exchange():
         h.settle(0.4)
         ok({m.id for m in h.named("PROXY_NO_EXCHANGE")} >= set(range(20, 28)),
            "the broker's end is theirs")
+        was, over = records(h, "exchange", "start"), records(h, "exchange",
+                                                             "end")
+        last = [x["fields"] for x in over[-15:]]
+        ok(len(was) == len(over) and all(
+            x["what"] == "no_courier" and "not known" in x["reason"]
+            for x in last) and {x["grant"] for x in last} >= {g, more[0]},
+           "each has an end on record, which says what is not known", last)
+        g = push(h, box)["grant"]
+        exchange(h, g, 60)
+        h.kill("broker")
+        h.settle(0.4)
+        ok("not known" in records(h, "exchange", "end")[-1]["fields"]["reason"]
+           and ends(h, g) == ["the broker ended"], "a push has both: its own "
+           "and its grant's")
 
 
 def test_exchange_refused():
