@@ -385,7 +385,9 @@ shape_barred(struct publish *p, const char **ret_why)
 	if ((p->parent2[0] != '\0') != (p->merge_branch[0] != '\0') ||
 	    (p->parent2[0] != '\0' && !branch_is_good(p->merge_branch)))
 		return ("malformed");
-	*ret_why = "the message is empty, longer than 64 KiB, or no text";
+	*ret_why = "the message is empty, longer than 64 KiB, or not all text: "
+	    "no UTF-8, or a control character other than tab and newline, as "
+	    "the carriage return is";
 	if (!message_is_good(p))
 		return ("malformed");
 	return (names_barred(p, ret_why));
