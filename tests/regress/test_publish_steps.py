@@ -519,6 +519,21 @@ def test_build_lies():
            "a commit of another tree", v)
 
 
+def test_base_limit():
+    r = W.repo({"d%d/%d" % (i, j): "x\n" for i in range(4)
+                for j in range(30)})
+    whole = W.scripts["fetch"]
+    ok("67108864" in whole, "the base has a limit")
+    with Publisher(r, ["d1/1", "d2/1"]) as p:
+        W.scripts["fetch"] = whole.replace("67108864", "1000")
+        try:
+            v = p.fetch(r.tip())
+        finally:
+            W.scripts["fetch"] = whole
+        ok(v.startswith("no too_large the trees of the base"),
+           "trees that are larger are refused", v)
+
+
 def test_blobs():
     big = "x" * ((16 << 20) + 1)
     r = W.repo({"big": big, "d/small": "small\n", "d/.gitattributes":
