@@ -39,7 +39,8 @@ found(void *ctx, const struct scan_finding *f)
 	struct pub *p = ctx;
 	struct told *t = is_waived(p, f) ? &p->passed : &p->findings;
 	char line[16];
-	const char *const words[] = { f->rule, f->path, line, f->fingerprint };
+	const char *const words[] = { f->rule, p->named != NULL ? p->named :
+		f->path, line, f->fingerprint };
 	size_t need = 0;
 	struct sbx_strs s = { 0 };
 
@@ -109,6 +110,15 @@ scan_text(struct pub *p, const char *name, const char *text, size_t n)
 	pub_scan_begin(p, name, NULL, 0);
 	pub_scan_add(p, text, n);
 	pub_scan_end(p);
+}
+
+/* Under no name that rules may pass over. */
+static void
+scan_path(struct pub *p, const char *path)
+{
+	p->named = path;
+	scan_text(p, "(path)", path, strlen(path));
+	p->named = NULL;
 }
 
 /* --- files ----------------------------------------------------------------------- */
@@ -282,6 +292,8 @@ pass_file(struct cross *c)
 	c->d->came = true;
 	c->d->mode = c->rec.type == SBX_COPY_T_LINK ? MODE_LINK :
 	    c->rec.mode == 0755 ? MODE_EXEC : MODE_FILE;
+	if (c->d->base_mode == 0 && c->d->their_mode == 0)
+		scan_path(p, c->rec.path);
 	return (load_old(c) != 0 ? -1 : pass_content(c));
 }
 

@@ -168,6 +168,7 @@ struct pub {
 	size_t loaded;
 	uint32_t depth;
 	struct scan *scan;
+	const char *named;	/* the path that is looked through, itself */
 	char waived[PUBLISH_WAIVED][65];
 	size_t nwaived;
 	struct told {

@@ -138,7 +138,8 @@ check(struct call *call, struct pub *p)
 	if (gh_blank(message) || strlen(message) > MESSAGE_MAX)
 		return (gh_bad(call, "\"message\" must be the text of the "
 		    "commit, of up to 64 KiB."));
-	return (gh_clean_out(call, "message", message) &&
+	return (gh_clean_out(call, "branch", p->branch) &&
+	    gh_clean_out(call, "message", message) &&
 	    gh_clean_out(call, "pr_title", p->title) &&
 	    gh_clean_out(call, "pr_body", args_str(a, "pr_body", NULL)));
 }

@@ -693,6 +693,12 @@ def secrets():
        "one that the base may have, its file not given")
     m = of("in a link", "secret", {b"l": (LINK_MODE, b"token=" + token)},
            allow=SENSITIVE)
+    m = of("in a new path", "secret", {b"d/" + token + b".png": NEW, b"x": NEW})
+    tap.ok(m["total"] == 1 and m["findings"][1:3] == [
+        "d/%s.png" % token.decode(), "1"], "which is named", m)
+    named = Base({b"d/" + token: NEW})
+    of("in a path that the base has", "", {b"d/" + token: (TEXT, b"x")},
+       on=named)
     of("in the message", "secret", {b"x": NEW}, message=b"m " + token)
     of("in the author", "secret", {b"x": NEW},
        author="%s <a@b>" % token.decode())

@@ -278,6 +278,9 @@ for what, args in (
         ("a relative directory", {"working_dir": "w"})):
     check(what, args, True, code="bad_argument")
     t.ok(not m.started, "%s: nothing was begun" % what, m.started)
+check("a secret in the branch's name", {"branch": "x-ghp_" + "a1B2" * 9}, True,
+      code="secret_found")
+t.ok(not m.started, "is not sent")
 check("a secret in the message", {"message": "ghp_" + "a1B2" * 9}, True)
 t.ok(not m.started, "is not sent")
 
