@@ -127,7 +127,7 @@ class Place:
 
     def told(self, mark, r):
         """those of a publication of this result"""
-        if r.get("code") == "bad_argument":
+        if r.get("code") in ("bad_argument", "secret_found"):
             return self.since(mark)
         return self.since(mark, lambda v: [
             x for x in v if x["op"] == "publish" and
@@ -408,6 +408,10 @@ def test_publish():
     refused("a FIFO", "sandbox", "mode", ["p"], ["mkfifo p"], also="FIFO")
     refused("a pattern", "judge", "missing", ["*.txt"])
     refused("no file", "worker", "bad_argument", [])
+    refused("a secret in a new file's name", "judge", "secret",
+            [SECRET + ".png"], ["touch %s.png" % SECRET])
+    refused("a secret in the branch's name", "worker", "secret_found", ["a"],
+            branch="fix-ghp_" + "a1B2" * 9)
     refused("a secret that files of scanners allow", "judge", "secret", ["a"],
             ["echo 'k = \"%s\"' >>a; echo '[allowlist]' >.gitleaks.toml; "
              "echo 'a:aws-access-token:2' >.gitleaksignore; echo '{}' "
