@@ -22,6 +22,7 @@ import threading
 import time
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
+import courier  # noqa: E402
 import egress  # noqa: E402
 import fakegithub  # noqa: E402
 import mcp  # noqa: E402
@@ -720,6 +721,52 @@ while True:
             (seen, bad))
     print("# races: %r" % seen)
     reset()
+
+
+# --- a proxy that swaps what it passes -----------------------------------------------------
+
+def test_pack_swapped():
+    """the courier, handed the granted command with another commit's pack"""
+    with tempfile.TemporaryDirectory() as d:
+        def git(*args, data=None):
+            return subprocess.run(
+                ["git", "-C", d, "-c", "user.name=x", "-c", "user.email=x@x",
+                 *args], check=True, input=data, stdout=subprocess.PIPE,
+                env=P.gh.env()).stdout
+        git("clone", "-q", P.repo.path, ".")
+        ids, packs = [], []
+        for n in "granted", "evil":
+            with open(d + "/" + n, "w") as f:
+                f.write(n)
+            git("add", n)
+            git("commit", "-qm", n)
+            ids.append(git("rev-parse", "HEAD").decode().strip())
+            packs.append(git("pack-objects", "--revs", "--stdout", "-q",
+                             data=b"HEAD\n^HEAD^\n"))
+            git("reset", "-q", "--hard", P.base)
+    token = P.gh.static(["acme/secret"])
+    for what, new, pack, good in (
+            ("another commit's pack", ids[0], packs[1], False),
+            ("another commit with its pack", ids[1], packs[1], False),
+            ("what is granted", ids[0], packs[0], True)):
+        line = "%s %s refs/heads/swap\0report-status" % (ZERO, new)
+        body = ("%04x%s0000" % (len(line) + 4, line)).encode() + pack
+        before = P.refs()
+        with courier.Courier(P.ca.pem) as c:
+            c.git(P.gh.port, repo="acme/secret", token=token.text, op=1,
+                  ref="refs/heads/swap", old_id=ZERO, new_id=ids[0])
+            a = c.ask("POST /acme/secret.git/git-receive-pack HTTP/1.1",
+                      "Host: github.com", "Content-Type: application/"
+                      "x-git-receive-pack-request", "Content-Length: %d" %
+                      len(body), body=body)
+            over = c.over()
+        by = ("courier", over["code"]) if over["code"] == "not_granted" else \
+            ("remote", "ng" if b"ng refs/heads/swap" in a.body else "ok")
+        row("hostile proxy: " + what, "lands" if good else "refused",
+            "courier" if new == ids[1] else "remote",
+            "not_granted" if new == ids[1] else "ok" if good else "ng",
+            (P.tip("swap") == new) if good else P.refs() == before,
+            (a, over), by)
 
 
 # --- somebody is killed --------------------------------------------------------------------
