@@ -171,6 +171,13 @@ length_is_checked(unsigned type)
 	rec = sample_record(type, 7, body, n, &len);
 	good = raw_send(ch[0], rec, len, s->fds) &&
 	    recv_as(type) == SBX_E_LENGTH;
+	/* and the header says that it is not: only the kernel tells, of the
+	 * largest one */
+	rec[1] = (uint8_t)(s->max_bytes >> 16);
+	rec[2] = (uint8_t)(s->max_bytes >> 8);
+	rec[3] = (uint8_t)s->max_bytes;
+	good = good && raw_send(ch[0], rec, len, s->fds) &&
+	    recv_as(type) == SBX_E_LENGTH;
 	/* header says one more, one less, far more than came */
 	free(rec);
 	free(body);

@@ -75,6 +75,7 @@ def one(up, *lines, body=b"", roots=None, **job):
         c.git(up.port, **{"token": TOKEN, **job})
         a = c.ask(*lines, body=body)
         over = c.over()
+        over.begun = c.begun
         return a, over, c.wait()
 
 
@@ -138,6 +139,7 @@ def test_refused():
         ("another owner", [get("/o/", "/p/"), HOST]),
         ("a longer name", [get("/r.git", "/rr.git"), HOST]),
         ("a path below it", [get("/info", "/x/info"), HOST]),
+        ("a letter for a slash", [get("/info", ".gitxinfo"), HOST]),
         ("an encoded path", [get("/o/", "/%6f/"), HOST]),
         ("dots", [get("/o/", "/o/../o/"), HOST]),
         ("two slashes", [get("/o/", "//o/"), HOST]),
@@ -288,15 +290,16 @@ def test_push_judged():
         a, over, n, status = push(good, chunked=chunked)
         sent = up.requests[-1]["body"] if n else b""
         ok(a.status == 200 and n == 1 and sent == pkt(good) +
-           b"0000PACKdata" and status == 0 and over["out_bytes"] == len(sent),
+           b"0000PACKdata" and status == 0 and over.begun and
+           over["out_bytes"] == len(sent),
            "the granted push goes out, byte by byte (chunked %d)" % chunked,
            (a, over, sent))
     for body, framing in ((b"0000", ["Content-Length: 4"]),
                           (b"4\r\n0000\r\n0\r\n\r\n",
                            ["Transfer-Encoding: chunked"])):
         a, over, _ = one(up, PPOST, HOST, PTYPE, *framing, body=body, **job)
-        ok(a.status == 200 and up.requests[-1]["body"] == b"0000",
-           "git's probe goes out (%s)" % framing[0], (a, over))
+        ok(a.status == 200 and up.requests[-1]["body"] == b"0000" and
+           not over.begun, "git's probe goes out (%s)" % framing[0], (a, over))
     bad = [
         ("another ref", ["%s %s refs/heads/y%s" % (OLD, NEW, caps)], {}),
         ("another commit", ["%s %s refs/heads/x%s" % (OLD, "3" * 40, caps)],
@@ -317,7 +320,8 @@ def test_push_judged():
                 more = {"tail": b"0000"}
             a, over, n, status = push(*commands, chunked=chunked, **more)
             ok(a.status == 403 and n == 0 and status == 0 and
-               over["code"] == "not_granted" and over["out_bytes"] == 0,
+               over["code"] == "not_granted" and over["out_bytes"] == 0 and
+               not over.begun,
                "not a byte of it goes out: %s (chunked %d)" % (what, chunked),
                (a, over, n))
             if what == "nothing":
@@ -483,11 +487,12 @@ def test_hosts_that_misbehave():
              b"Transfer-Encoding: chunked\r\n\r\n5\r\nabc", "upstream"),
             ("chunks that are none", b"HTTP/1.1 200 OK\r\n" + git +
              b"Transfer-Encoding: chunked\r\n\r\nxyz\r\nabc", "upstream"),
-            ("endless headers", b"HTTP/1.1 200 OK\r\n" + (
-                b"X: " + b"x" * 1000 + b"\r\n") * 200, "upstream"),
+            ("endless headers", b"HTTP/1.1 200 OK\r\n" + git + (
+                b"X: " + b"x" * 1000 + b"\r\n") * 200 +
+             b"Content-Length: 1\r\n\r\nx", "upstream"),
             ("endless trailers", b"HTTP/1.1 200 OK\r\n" + git +
              b"Transfer-Encoding: chunked\r\n\r\n4\r\n0000\r\n0\r\n" + (
-                 b"X: " + b"x" * 1000 + b"\r\n") * 200, "upstream"),
+                 b"X: " + b"x" * 1000 + b"\r\n") * 200 + b"\r\n", "upstream"),
             ("two codings", b"HTTP/1.1 200 OK\r\n" + git +
              b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
              "upstream"),
@@ -914,6 +919,9 @@ def test_rest_writes():
              "bad_request"),
             ("a member too many", ISSUE_COMMENT, {"body": "a", "x": 1},
              "bad_request"),
+            ("a NUL", ISSUE_COMMENT, {"body": "a\0b"}, "bad_request"),
+            ("33 labels", ISSUE_CREATE, {"title": "a", "labels": ["x"] * 33},
+             "bad_request"),
             ("a member too few", ISSUE_CREATE, {"body": "a"}, "bad_request"),
             ("another type", ISSUE_CREATE, {"title": 1}, "bad_request"),
             ("null", ISSUE_CREATE, {"title": "a", "body": None},
@@ -983,6 +991,9 @@ def test_rest_refused():
             ("a move to another host", 301, {
                 "Location": "https://evil.example/repositories/1"}, {},
              "moved", lambda o: "/repositories" not in o["reason"]),
+            ("a move to dots", 301, {
+                "Location": "https://api.github.com/repos/n/..?x"}, {},
+             "moved", lambda o: "/repos" not in o["reason"]),
             ("a move to elsewhere", 307, {
                 "Location": "https://api.github.com/user/repos"}, {},
              "moved", lambda o: "/user" not in o["reason"]),
@@ -1024,6 +1035,12 @@ def test_rest_refused():
     over, _ = ask(up, ISSUE, number=1)
     ok(TOKEN not in over["reason"] and over["code"] == "secret_in_answer",
        "the credential in an error", over)
+    odd = "opaque-%s-word" % fakegithub.word(20)
+    up = host(lambda r: (422, api, ('{"message":"\\u006f%s"}' %
+                                    odd[1:]).encode()))
+    over, _ = ask(up, ISSUE, number=1, token=odd)
+    ok(odd not in over["reason"] and "credential" in over["reason"],
+       "one that only the courier knows for one, too", over)
 
 
 def test_rest_paths():

@@ -165,6 +165,7 @@ test_patterns(void)
 		{ "[^a]", "a", false }, { "[]]", "]", true }, { "[a-c]", "b", true },
 		{ "[a-]", "-", true }, { "[c-a]", "b", false },
 		{ "[[:digit:]]", "5", true }, { "[[:nope:]]", "n", false },
+		{ "[[:nope:]n]", "n", false },
 		{ "[[:alpha:]", "a", false }, { "[", "[", false },
 		{ "[a", "a", false }, { "\\*", "*", true }, { "\\*", "a", false },
 		{ "a\\", "a", false }, { "[\\]]", "]", true },
