@@ -53,14 +53,7 @@ check_push(const struct sbx_broker_grant *q)
 		return (*q->ref == '\0' && *q->old_id == '\0' &&
 		    *q->new_id == '\0' && q->force == 0 ? NULL :
 		    "only a push names a change");
-	if (!push_ref_is_good(q->ref))
-		return ("its ref is none below refs/heads/ or refs/tags/");
-	if (!check_oid(q->old_id) || !check_oid(q->new_id) ||
-	    strlen(q->old_id) != strlen(q->new_id))
-		return ("its ids are none of one kind");
-	if (strspn(q->new_id, "0") == strlen(q->new_id))
-		return ("it would delete the ref");
-	return (NULL);
+	return (push_change_fault(q->ref, q->old_id, q->new_id));
 }
 
 /* NULL, or why it is not taken; what it says is well-formed after it. */

@@ -50,12 +50,6 @@ on_expiry(evutil_socket_t fd, short what, void *ctx)
 /* --- what is taken ------------------------------------------------------------------ */
 
 static bool
-is_oid(const char *s)
-{
-	return (sbx_is_hex(s, 40) || sbx_is_hex(s, 64));
-}
-
-static bool
 part_is_good(const char *s, size_t n, size_t max, const char *more)
 {
 	size_t i;
@@ -86,15 +80,9 @@ check_push(const struct sbx_grant_open *q)
 {
 	if (q->op != SBX_GRANT_PUSH)
 		return (*q->ref == '\0' && *q->old_id == '\0' &&
-		    *q->new_id == '\0' ? NULL : "only a push names a change");
-	if (!push_ref_is_good(q->ref))
-		return ("its ref is none below refs/heads/ or refs/tags/");
-	if (!is_oid(q->old_id) || !is_oid(q->new_id) ||
-	    strlen(q->old_id) != strlen(q->new_id))
-		return ("its ids are none of one kind");
-	if (strspn(q->new_id, "0") == strlen(q->new_id))
-		return ("it would delete the ref");
-	return (NULL);
+		    *q->new_id == '\0' && q->force == 0 ? NULL :
+		    "only a push names a change");
+	return (push_change_fault(q->ref, q->old_id, q->new_id));
 }
 
 static bool

@@ -104,6 +104,25 @@ push_ref_is_good(const char *ref)
 	}
 }
 
+static bool
+is_oid(const char *s)
+{
+	return (sbx_is_hex(s, 40) || sbx_is_hex(s, PUSH_OID_MAX));
+}
+
+const char *
+push_change_fault(const char *ref, const char *old_id, const char *new_id)
+{
+	if (!push_ref_is_good(ref))
+		return ("its ref is none below refs/heads/ or refs/tags/");
+	if (!is_oid(old_id) || !is_oid(new_id) ||
+	    strlen(old_id) != strlen(new_id))
+		return ("its ids are none of one kind");
+	if (strspn(new_id, "0") == strlen(new_id))
+		return ("it would delete the ref");
+	return (NULL);
+}
+
 /* Does the list of capabilities, split by blanks, have that one? */
 static bool
 has_capability(const char *caps, size_t n, const char *name)

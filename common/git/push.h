@@ -52,5 +52,9 @@ bool push_report(const char *p, size_t n, const char *why, const char *mend,
 
 /* Is it a ref that git takes, below refs/heads/ or refs/tags/, in full? */
 bool push_ref_is_good(const char *ref);
+/* NULL: a ref may be changed like that; else why not, static, without full stop.
+ * Ids of one kind, old_id of zeros alone where the ref is new; no deletion. */
+const char *push_change_fault(const char *ref, const char *old_id,
+    const char *new_id);
 
 #endif
