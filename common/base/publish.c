@@ -218,11 +218,30 @@
 	"printf \"files %d added %d deleted %d cut %d\\n\", f, a, d, cut }' " \
 	"list; cat list; echo; head -c 4194304 patch\n"
 
+/* As FETCH; of history only commits are fetched. */
+#define LOOK "url=$1 branch=$2 commit=$3 in=no\n" \
+	"format=sha1; [ ${#commit} -eq 64 ] && format=sha256\n" \
+	"git init -q --bare --template= --object-format=$format repo 2>err || " \
+	"no fetch\n" \
+	"git ls-remote -- \"$url\" \"refs/heads/$branch\" >refs 2>err || " \
+	"no fetch\n" \
+	"at=$(R=refs/heads/$branch awk -F'\\t' '$2 == ENVIRON[\"R\"] && " \
+	"$1 !~ /:/ { print $1; exit }' refs)\n" \
+	"if [ \"$at\" = $commit ]; then in=yes\n" \
+	"elif [ -n \"$at\" ] && git fetch -q --depth=500 --filter=tree:0 " \
+	"--no-tags --no-write-fetch-head -- \"$url\" $at 2>err; then\n" \
+	"  { git config --remove-section \"remote.$url\"; " \
+	"git config --unset extensions.partialClone; } 2>/dev/null\n" \
+	"  git merge-base --is-ancestor $commit $at 2>/dev/null && in=yes\n" \
+	"fi\n" \
+	"echo \"at ${at:--} in $in\"\n"
+
 const struct sbx_publish_row sbx_publish_scripts[SBX_PUBLISH_SCRIPT_MAX] = {
 	[SBX_PUBLISH_FETCH] = { "fetch", 300, HEAD FETCH },
 	[SBX_PUBLISH_BUILD] = { "build", 300, HEAD BUILD },
 	[SBX_PUBLISH_PUSH] = { "push", 1800, HEAD PUSH },
 	[SBX_PUBLISH_SHOW] = { "show", 300, HEAD SHOW },
+	[SBX_PUBLISH_LOOK] = { "look", 120, HEAD LOOK },
 };
 
 const struct sbx_publish_step sbx_publish_steps[] = {
@@ -277,7 +296,7 @@ const struct sbx_publish_step sbx_publish_steps[] = {
 	{ "push", "the repository did not take it",
 	    "See what it said." },
 	{ "unknown", "whether it arrived is not known",
-	    "Look at the branch before anything else; publishing the same "
+	    "The suite looks at the branch in a minute; publishing the same "
 	    "again is safe." },
 	{ "locked", "the suite is locked down",
 	    "An operator lifts it with `sbx lockdown off`." },

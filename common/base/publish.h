@@ -57,6 +57,11 @@ enum sbx_publish_script {
 	 * which is not here.
 	 */
 	SBX_PUBLISH_SHOW,
+	/*
+	 * URL BRANCH COMMIT, in a sandbox of its own.  at ID in yes|no: where the
+	 * branch is, and whether COMMIT is among the last 500 of its history.
+	 */
+	SBX_PUBLISH_LOOK,
 	SBX_PUBLISH_SCRIPT_MAX
 };
 struct sbx_publish_row {

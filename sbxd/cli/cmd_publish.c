@@ -224,6 +224,16 @@ is_it(void *arg, int slot, const char *const *v)
 	return (true);
 }
 
+static bool
+is_run(const char *run)
+{
+	if (sbx_is_hex(run, 16))
+		return (true);
+	fprintf(stderr, "sbx: '%.64s' is no run_id of a publication, which "
+	    "has 16 hex digits\n", run);
+	return (false);
+}
+
 /* 0, or the exit status. */
 static int
 find(const struct cli *cli, const char *run, struct found *ret)
@@ -231,11 +241,8 @@ find(const struct cli *cli, const char *run, struct found *ret)
 	unsigned suites;
 
 	*ret = (struct found){ .run = run };
-	if (!sbx_is_hex(run, 16)) {
-		fprintf(stderr, "sbx: '%.64s' is no run_id of a publication, "
-		    "which has 16 hex digits\n", run);
+	if (!is_run(run))
 		return (CLI_USAGE);
-	}
 	if (each_row(cli, is_it, ret, &suites))
 		return (CLI_OK);
 	if (suites == 0)
@@ -497,6 +504,38 @@ show(const struct cli *cli, const char *run)
 	return (r);
 }
 
+/* --- reconcile ---------------------------------------------------------------------------- */
+
+/* Each suite that runs is asked: one that started anew has no row of it yet. */
+static int
+reconcile(const struct cli *cli, const char *run)
+{
+	const struct sbx_ctl_publish_reconcile m = { .publish = run };
+	struct sbx_err err = { 0 };
+	struct sbx_chan c;
+	int r = SBX_E_NOENT;
+
+	if (!is_run(run))
+		return (CLI_USAGE);
+	(void)sbx_err_set(&err, r, "no suite of yours is running");
+	for (int slot = 0; r != 0 && slot < SBX_MAX_SLOTS; slot++) {
+		struct sbx_err e = { 0 };
+
+		if (cli->slot != -1 && cli->slot != slot)
+			continue;
+		r = ask(cli, slot, SBX_MSG_CTL_PUBLISH_RECONCILE, &m,
+		    SBX_MSG_CTL_PUBLISH_ANSWERED, &c, &e);
+		if (r == 0)
+			sbx_chan_clear(&c);
+		else if (r != SBX_E_NOENT)
+			err = e;
+	}
+	if (r != 0)
+		return (ctl_fail(CLI_PEER, &err));
+	printf("its branch is looked at: `sbx publish show %s`\n", run);
+	return (CLI_OK);
+}
+
 int
 cmd_publish(struct cli *cli, int argc, char **argv)
 {
@@ -515,6 +554,8 @@ cmd_publish(struct cli *cli, int argc, char **argv)
 		return (list(cli));
 	if (argc == 2 && strcmp(argv[0], "show") == 0)
 		return (show(cli, argv[1]));
+	if (argc == 2 && strcmp(argv[0], "reconcile") == 0)
+		return (reconcile(cli, argv[1]));
 	return (CLI_SYNTAX);
 }
 

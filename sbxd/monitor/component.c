@@ -1,4 +1,5 @@
 #include "sbxd/monitor/monitor.h"
+#include "sbxd/monitor/publish.h"
 
 #include "config.h"
 
@@ -223,6 +224,7 @@ component_serve(struct monitor *m)
 	m->serving = true;
 	front_open(&m->comps[SBX_PROC_FRONT]);
 	ctl_serve(m);
+	publish_reconcile_tick(m, sbx_mono_ns());
 	if (m->stdio)
 		log_info("serving standard input suite=%u", m->slot);
 	else

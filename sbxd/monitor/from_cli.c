@@ -1,4 +1,5 @@
 #include "sbxd/monitor/monitor.h"
+#include "sbxd/monitor/publish.h"
 
 /*
  * An operator's command line, accepted by ctl.c: root, or whoever started the
@@ -86,6 +87,16 @@ on_ctl_publish_answer(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+static int
+on_ctl_publish_reconcile(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct ctl *c = sbx_peer_ctx(p);
+
+	c->id = in->hdr.id;
+	publish_reconcile_ask(c, in->m.ctl_publish_reconcile.publish);
+	return (0);
+}
+
 /* It saw the end itself, so its going is no hang-up. */
 static int
 on_shell_done(struct sbx_peer *p, struct sbx_in *in)
@@ -110,6 +121,8 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	    on_ctl_publish_show },
 	[SBX_MSG_CTL_PUBLISH_ANSWER] = { SBX_ST(CTL_NEW), SBX_D_ONCE,
 	    on_ctl_publish_answer },
+	[SBX_MSG_CTL_PUBLISH_RECONCILE] = { SBX_ST(CTL_NEW), SBX_D_ONCE,
+	    on_ctl_publish_reconcile },
 	[SBX_MSG_SHELL_DONE] = { SBX_ST(CTL_OVER), SBX_D_ONCE,
 	    on_shell_done },
 };

@@ -1,4 +1,5 @@
 #include "sbxd/monitor/monitor.h"
+#include "sbxd/monitor/publish.h"
 
 /* journald: what is durable, and whether it can commit at all. */
 

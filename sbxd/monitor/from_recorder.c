@@ -1,4 +1,5 @@
 #include "sbxd/monitor/monitor.h"
+#include "sbxd/monitor/publish.h"
 
 /* The recorder: answers about stored output. */
 

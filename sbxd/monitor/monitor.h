@@ -385,6 +385,8 @@ struct publish {
 	uint32_t approve_id;
 	bool sign;			/* as configured when it began, */
 	char signed_id[65];		/* and what it came to; "": not yet */
+	bool look;			/* it only finds out how a push ended, */
+	char whose[65];			/* of that principal's */
 	char held_step[32], held[256];	/* why it will be refused, if nobody
 					 * knows better */
 	char step[32], reason[256];	/* why it was */
@@ -394,6 +396,8 @@ struct publish {
 	uint64_t began_ns, ended_ns, by_ns;
 };
 #define MAX_PUBLISHES 16
+#define MAX_PUSHES 16	/* whose end is not known (publish_reconcile.c) */
+struct pushed;
 /* Findings of secrets that do not count for one branch. */
 struct override {
 	bool used, held;		/* its record is durable */
@@ -670,6 +674,9 @@ struct monitor {
 	struct deps_list deps;
 	struct gate gates[MAX_GATES];
 	struct publish publishes[MAX_PUBLISHES];
+	struct pushed *pushes;		/* MAX_PUSHES, of a file */
+	unsigned push_tries[MAX_PUSHES];
+	uint64_t push_next_ns;		/* not before, another look */
 	struct override overrides[MAX_OVERRIDES];
 	uint64_t override_serial;
 	char *secret_rules;		/* owned: that file */
@@ -778,6 +785,7 @@ int tokens_read(struct monitor *m, bool caged);
 struct token *token_find(struct monitor *m, const char *sha256);
 
 /* --- principal.c --------------------------------------------------------- */
+struct principal *principal_suite(struct monitor *m);	/* NULL: no room */
 struct session *session_stdio(struct monitor *m);
 int session_accept(struct monitor *m, int conn_fd, struct session **ret_s,
     const char **ret_why);
@@ -1318,9 +1326,6 @@ enum sbx_publish_signed publish_is_signed(const struct publish *p);
 struct publish *publish_answered(struct monitor *m, enum publish_ask what,
     uint32_t id);
 int publish_judged(struct publish *p, const struct sbx_judged *q);
-const char *publish_outcome(const struct publish *p);	/* a word */
-/* From its approval on. */
-void publish_push(struct publish *p);
 /* Is that grant wanted still?  It opened; it is used; it is over. */
 bool publish_wants(struct monitor *m, const char *grant);
 void publish_granted(struct monitor *m, const char *grant);
@@ -1345,18 +1350,6 @@ bool override_holds(const struct publish *p);
 void override_end(const struct publish *p);
 void override_drop_principal(struct monitor *m, const struct principal *who);
 void override_lockdown(struct monitor *m);
-
-/* --- publish_view.c: what operators see of them, and their word ---------------- */
-#define PUBLISH_APPROVAL_NS (3600 * S_NS)	/* then it is refused */
-/* Each answers c, soon or later. */
-void publish_list(struct ctl *c);
-void publish_show(struct ctl *c, const struct sbx_ctl_publish_show *q);
-void publish_answer(struct ctl *c, const struct sbx_ctl_publish_answer *q);
-/* RUN_DATA or RUN_NODATA, JOURNAL_DONE: false, it was for none of these. */
-bool publish_looked(struct monitor *m, struct sbx_in *in);
-bool publish_recorded(struct monitor *m, const struct sbx_in *in);
-/* p ended: nobody waits for its approval any more. */
-void publish_unanswered(struct publish *p);
 
 /* --- file.c ------------------------------------------------------------------ */
 /* Each answers the worker's ask, soon or later.  fds: borrowed. */

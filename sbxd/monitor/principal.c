@@ -84,6 +84,13 @@ principal_get(struct monitor *m, const char *name, uid_t uid, gid_t gid)
 	return (slot);
 }
 
+/* No client's: what the suite does by itself. */
+struct principal *
+principal_suite(struct monitor *m)
+{
+	return (principal_get(m, "suite", m->uid, m->gid));
+}
+
 /* A new handle each time: one that ended is never valid again. */
 static struct session *
 session_new(struct monitor *m, const char *name, uid_t uid, gid_t gid,

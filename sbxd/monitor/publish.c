@@ -1,4 +1,4 @@
-#include "sbxd/monitor/monitor.h"
+#include "sbxd/monitor/publish.h"
 
 #include "common/base/publish.h"
 #include "common/proto/filework.h"
@@ -135,7 +135,7 @@ publish_record(struct publish *p)
 	    "image", p->digest, NULL);
 }
 
-static void
+void
 publish_end(struct publish *p, enum sbx_publish_outcome outcome)
 {
 	p->phase = SBX_PUBLISH_ENDED;
@@ -143,7 +143,12 @@ publish_end(struct publish *p, enum sbx_publish_outcome outcome)
 	if (outcome == SBX_PUBLISH_PUSHED)
 		override_end(p);
 	p->ended_ns = sbx_mono_ns();
-	publish_record(p);
+	if (p->look)
+		publish_reconciled(p);
+	else
+		publish_record(p);
+	if (!p->look && outcome != SBX_PUBLISH_UNKNOWN)
+		publish_known(p);
 	publish_close(p);
 	publish_tell(p);
 }
@@ -168,8 +173,8 @@ publish_refuse(struct publish *p, const char *step, const char *fmt, ...)
 	memcpy(p->reason, text, sizeof(text));
 	(void)sbx_strlcpy(p->step, p->push_ran ? "unknown" : step,
 	    sizeof(p->step));
-	publish_end(p, p->push_ran ? SBX_PUBLISH_UNKNOWN :
-	    SBX_PUBLISH_REFUSED);
+	publish_end(p, p->look ? publish_look_outcome(step) : p->push_ran ?
+	    SBX_PUBLISH_UNKNOWN : SBX_PUBLISH_REFUSED);
 }
 
 /* --- scripts -------------------------------------------------------------------- */
@@ -177,7 +182,8 @@ publish_refuse(struct publish *p, const char *step, const char *fmt, ...)
 static unsigned
 script_of(const struct publish *p)
 {
-	return (p->phase == SBX_PUBLISH_FETCHING ? SBX_PUBLISH_FETCH :
+	return (p->look ? SBX_PUBLISH_LOOK :
+	    p->phase == SBX_PUBLISH_FETCHING ? SBX_PUBLISH_FETCH :
 	    p->phase != SBX_PUBLISH_BUILDING ? SBX_PUBLISH_PUSH :
 	    p->built ? SBX_PUBLISH_SHOW : SBX_PUBLISH_BUILD);
 }
@@ -220,10 +226,14 @@ fetch(struct publish *p)
 	char url[512], count[12];
 	const char *const args[] = { "publish", url, p->base, p->branch,
 		or_none(p->parent2), or_none(p->merge_branch), count };
+	const char *const look[] = { "publish", url, p->branch, p->commit };
 
 	url_of(p, url, sizeof(url));
 	(void)snprintf(count, sizeof(count), "%u", p->declared);
-	run_script(p, args, SBX_NELEM(args));
+	if (p->look)
+		run_script(p, look, SBX_NELEM(look));
+	else
+		run_script(p, args, SBX_NELEM(args));
 }
 
 static void
@@ -524,7 +534,8 @@ made_before(const struct publish *p, const struct sbx_judged *q)
 	    q->added + q->modified + q->deleted != 0)
 		return (NULL);
 	for (o = p->m->publishes; o < p->m->publishes + MAX_PUBLISHES; o++)
-		if (o->used && o != p && o->who == p->who &&
+		if (o->used && o != p && (o->who == p->who || (o->look &&
+		    strcmp(o->whose, p->who->name) == 0)) &&
 		    (o->outcome == SBX_PUBLISH_PUSHED ||
 		    o->outcome == SBX_PUBLISH_LANDED) &&
 		    strcmp(o->commit, p->base) == 0 &&
@@ -635,6 +646,7 @@ publish_push(struct publish *p)
 	    .who = p->who, .container = p->work, .run = p->id }, "host",
 	    p->host, "repo", p->repo, "ref", ref, "old_id", old, "new_id",
 	    p->commit, "sandbox", p->box, NULL);
+	publish_note(p);
 	want_grant(p, &q, p->push);
 	memcpy(p->granted, p->push, sizeof(p->granted));
 }
@@ -784,6 +796,9 @@ line_came(struct publish *p, char *line)
 		break;
 	case SBX_PUBLISH_BUILD:
 		built(p, q.value[0], q.value[1]);
+		break;
+	case SBX_PUBLISH_LOOK:
+		publish_found(p, q.value[0], q.value[1]);
 		break;
 	case SBX_PUBLISH_SHOW:
 		p->files = q.number[0];
@@ -957,6 +972,7 @@ publish_tick(struct monitor *m, uint64_t now_ns)
 		"or it took too long",
 		[SBX_PUBLISH_PUSHING] = "the push took too long" };
 
+	publish_reconcile_tick(m, now_ns);
 	for (size_t i = 0; i < MAX_PUBLISHES; i++) {
 		struct publish *p = &m->publishes[i];
 
@@ -982,8 +998,10 @@ publish_shutdown(struct monitor *m)
 	for (size_t i = 0; i < MAX_PUBLISHES; i++) {
 		struct publish *p = &m->publishes[i];
 
-		if (!p->used || p->phase == SBX_PUBLISH_ENDED)
+		if (!p->used || p->phase == SBX_PUBLISH_ENDED || p->look)
 			continue;
+		if (!p->push_ran)
+			publish_known(p);
 		(void)sbx_strlcpy(p->reason, "the suite ends",
 		    sizeof(p->reason));
 		(void)sbx_strlcpy(p->step, p->push_ran ? "unknown" : "suite",

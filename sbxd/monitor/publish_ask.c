@@ -1,4 +1,4 @@
-#include "sbxd/monitor/monitor.h"
+#include "sbxd/monitor/publish.h"
 
 #include "common/base/image.h"
 #include "common/base/json.h"
@@ -185,6 +185,7 @@ static const char *const keys[SBX_PUBLISH_SCRIPT_MAX][4] = {
 	[SBX_PUBLISH_BUILD] = { "tree", "commit" },
 	[SBX_PUBLISH_PUSH] = { "at", "said" },
 	[SBX_PUBLISH_SHOW] = { "files", "added", "deleted", "cut" },
+	[SBX_PUBLISH_LOOK] = { "at", "in" },
 };
 
 static bool
@@ -199,6 +200,8 @@ value_is_good(const struct publish *p, const char *key, const char *v)
 	if (strcmp(key, "said") == 0)
 		return (strcmp(v, "ok") == 0 || strcmp(v, "no") == 0 ||
 		    strcmp(v, "none") == 0);
+	if (strcmp(key, "in") == 0)
+		return (strcmp(v, "yes") == 0 || strcmp(v, "no") == 0);
 	if (strcmp(v, "-") == 0)
 		return (strcmp(key, "tree") != 0 && strcmp(key, "commit") != 0);
 	return (sbx_is_hex(v, n) || (strcmp(key, "at") == 0 &&
@@ -267,8 +270,8 @@ publish_line(struct publish *p, unsigned row, char *line,
 
 /* As git-check-ref-format(1) has it, and less: nothing that has a meaning for
  * git's arguments or for a shell. */
-static bool
-branch_is_good(const char *s)
+bool
+publish_branch_is_good(const char *s)
 {
 	static const char set[] = "abcdefghijklmnopqrstuvwxyz"
 	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+=@#,";
@@ -370,7 +373,7 @@ shape_barred(struct publish *p, const char **ret_why)
 		return ("malformed");
 	*ret_why = "a branch is named by letters, digits and . _ - / + = @ # , "
 	    "as git takes them, without refs/heads/";
-	if (!branch_is_good(p->branch))
+	if (!publish_branch_is_good(p->branch))
 		return ("malformed");
 	*ret_why = "there is no base: the repository has no commit that the "
 	    "work began from";
@@ -383,7 +386,8 @@ shape_barred(struct publish *p, const char **ret_why)
 		return ("malformed");
 	*ret_why = "a second parent is one of a branch of the repository";
 	if ((p->parent2[0] != '\0') != (p->merge_branch[0] != '\0') ||
-	    (p->parent2[0] != '\0' && !branch_is_good(p->merge_branch)))
+	    (p->parent2[0] != '\0' && !publish_branch_is_good(
+	    p->merge_branch)))
 		return ("malformed");
 	*ret_why = "the message is empty, longer than 64 KiB, or not all text: "
 	    "no UTF-8, or a control character other than tab and newline, as "
@@ -447,7 +451,7 @@ sign_off(struct publish *p)
 	free(line);
 }
 
-static struct publish *
+struct publish *
 publish_room(struct monitor *m, const struct principal *who)
 {
 	struct hidden_place v[MAX_PUBLISHES] = { 0 };

@@ -1,4 +1,4 @@
-#include "sbxd/monitor/monitor.h"
+#include "sbxd/monitor/publish.h"
 
 #include "common/base/publish.h"
 
@@ -28,11 +28,15 @@ static const char *const states[SBX_PUBLISH_PHASE_MAX] = {
 static struct publish *
 find(struct monitor *m, const char *id)
 {
-	for (size_t i = 0; i < MAX_PUBLISHES; i++)
-		if (m->publishes[i].used &&
-		    strcmp(m->publishes[i].id, id) == 0)
-			return (&m->publishes[i]);
-	return (NULL);
+	struct publish *p, *look = NULL;
+
+	for (p = m->publishes; p < m->publishes + MAX_PUBLISHES; p++)
+		if (p->used && strcmp(p->id, id) == 0) {
+			if (!p->look)
+				return (p);
+			look = p;	/* of one that is not kept */
+		}
+	return (look);
 }
 
 static void
@@ -56,7 +60,8 @@ add_row(struct sbx_strs *rows, struct sbx_buf *b, const struct publish *p)
 {
 	char repo[sizeof(p->host) + sizeof(p->repo)], age[24];
 	const char *const cells[] = { p->id, states[p->phase],
-		publish_outcome(p), p->step, p->who->name, p->work, repo,
+		publish_outcome(p), p->step, p->look ? p->whose :
+		p->who->name, p->work, repo,
 		p->branch, p->commit, age };
 
 	(void)snprintf(repo, sizeof(repo), "%s/%s", p->host, p->repo);
@@ -77,7 +82,7 @@ publish_list(struct ctl *c)
 		next = NULL;
 		for (p = c->m->publishes; p < c->m->publishes + MAX_PUBLISHES;
 		    p++)
-			if (p->used && (last == NULL ||
+			if (p->used && find(c->m, p->id) == p && (last == NULL ||
 			    p->began_ns < last->began_ns) && (next == NULL ||
 			    p->began_ns > next->began_ns))
 				next = p;
@@ -128,7 +133,8 @@ add_what(struct members *m, const struct publish *p)
 	add(m, "step", p->step);
 	add(m, "reason", p->reason);
 	add(m, "next", row != NULL ? row->mend : "");
-	add(m, "principal", p->who->name);
+	add(m, "principal", p->look ? p->whose : p->who->name);
+	add(m, "reconciled", p->look ? "from the branch as it is" : "");
 	add(m, "container_id", p->work);
 	add(m, "publisher", p->box);
 	add(m, "publisher_image", p->digest);

@@ -1,4 +1,5 @@
 #include "sbxd/monitor/monitor.h"
+#include "sbxd/monitor/publish.h"
 
 #include "common/base/paths.h"
 
@@ -364,6 +365,7 @@ setup_open(struct monitor *m, char *(*env)(const char *),
 	    (r = setup_limits(m, err)) != 0 ||
 	    (r = setup_egress(m, err)) != 0 ||
 	    (r = setup_publish(m, err)) != 0 ||
+	    (r = setup_pushes(m, dir, err)) != 0 ||
 	    (r = open_sockets(m, err)) != 0)
 		return (r);
 	setup_cgroups(m, ids.sbxd);

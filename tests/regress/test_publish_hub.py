@@ -29,6 +29,8 @@ OFF = CONF + "verify_gate off\n"
 
 def kind(m):
     """which script an ENGINE_EXEC runs"""
+    if len(m["argv"]) == 7 and m["argv"][4].startswith("https:"):
+        return "look"
     return {6: "fetch", 3: "build", 2: "show", 5: "push"}.get(
         len(m["argv"]) - 4, "?")
 
@@ -41,6 +43,7 @@ class World(fakehub.Hub):
             "fetch": "tip - default main format sha1 like -\n",
             "build": "tree %s commit %s\n" % (TREE, NEW),
             "show": "files 1 added 2 deleted 3 cut 0\n:raw\n\n+a diff\n",
+            "look": "at %s in yes\n" % NEW,
             "push": "at %s said ok \n" % NEW}
         self.judged = {"tree": TREE, "commit": NEW, "added": 1}
         self.uses = True        # the push uses its grant
@@ -875,6 +878,141 @@ def test_approve():
     with World(conf) as h:
         w, _, s = begun(h, flags=1)
         ok(end(h, w, s)["outcome"] == WOULD, "a dry run waits for nobody")
+
+
+# --- pushes whose end is not known --------------------------------------------------
+
+class Again(World):
+    """a suite that finds what another left"""
+
+    def __init__(self, left, conf=OFF, line=None):
+        self.left = left
+        super().__init__(conf)
+        if line is not None:
+            self.line["look"] = line
+
+    def _program(self, conf):
+        super()._program(conf)
+        os.makedirs(self.dir + "/state/suite-0")
+        with open(self.dir + "/state/suite-0/pushes", "wb") as f:
+            f.write(self.left)
+        for n in "state", "state/suite-0", "state/suite-0/pushes":
+            os.chown(self.dir + "/" + n, self.uid, self.uid)
+            os.chmod(self.dir + "/" + n, 0o600 if n[-1] == "s" else 0o700)
+
+
+def left_of(h):
+    """what it leaves, as if that had been a while ago; of how many"""
+    with open(h.dir + "/state/suite-0/pushes", "rb") as f:
+        data = bytearray(f.read())
+    size = len(data) // 16
+    v = [i for i in range(0, len(data), size) if data[i:i + 4] != bytes(4)]
+    for i in v:
+        data[i + 8:i + 16] = (1 << 60).to_bytes(8, "little")
+    return bytes(data), len(v)
+
+
+def reconciled(h, run):
+    return h.wait(lambda: h.publishes("settled", run), 5)
+
+
+def test_killed():
+    with World() as h:
+        _, _, s = placed(h, "exec push")
+        left, n = left_of(h)
+        ok(n == 1, "a push that may begin is noted", n)
+        h.proc.kill()
+        h.proc.wait()
+    for line, outcome, n in (
+            ("at %s in yes\n" % NEW, "pushed", 0),
+            ("at %s in yes\n" % MOVED, "pushed", 0),
+            ("at - in no\n", "refused", 0),
+            ("at %s in no\n" % MOVED, "unknown", 1),
+            ("no fetch x\n", "unknown", 1), ("at %s in\n" % NEW, "unknown", 1),
+            ("", "unknown", 1)):
+        with Again(left, line=line) as h:
+            r = reconciled(h, s["publish"])
+            ok(r and r[0]["fields"]["outcome"] == outcome and
+               r[0]["fields"]["commit"] == NEW and r[0]["flags"] == 2 and
+               r[0]["fields"]["of"] == "uid:1001", "the next suite finds out: "
+               "%r is %s" % (line[:12], outcome), r)
+            h.settle()
+            ok(left_of(h)[1] == n, "and forgets what it knows")
+            g = h.grant(FETCH)
+            ok(g and g["credential"] and not h.grant(PUSH) and
+               [m["argv"][5:] for m in h.named("ENGINE_EXEC")] == [
+                   ["topic", NEW]], "by reading alone", g)
+            v = look(h, s)[1]
+            ok((v["outcome"], v["principal"], v["commit"]) == (
+                outcome, "uid:1001", NEW) and "reconciled" in v,
+               "which is shown", v)
+            ok({m["container"] for m in h.named("SANDBOX_CREATE")} <=
+               {m["container"] for m in h.named("SANDBOX_STOP")},
+               "no sandbox stays")
+            if n:
+                m = operator(h, "CTL_PUBLISH_RECONCILE", publish=s["publish"])
+                h.line["look"] = "at %s in yes\n" % NEW
+                ok(m.name == "CTL_PUBLISH_ANSWERED" and h.wait(
+                    lambda h=h: left_of(h)[1] == 0, 5), "asked again: known",
+                   m)
+                ok(look(h, s)[1]["outcome"] == "pushed", "and shown")
+            m = operator(h, "CTL_PUBLISH_RECONCILE", publish=s["publish"])
+            ok(m["code"] == "unknown_run", "then there is nothing to ask", m)
+            if outcome == "pushed":     # and is known again
+                h.line["fetch"] = "tip %s default main format sha1 like -\n" \
+                    % NEW
+                h.judged = {"step": "unchanged", "reason": "x"}
+                w, _, t = begun(h, base=NEW)
+                m = end(h, w, t)
+                ok((m["outcome"], m["commit"], m["tree"]) == (
+                    LANDED, NEW, TREE), "the same again landed", m)
+    late = (1 << 63).to_bytes(8, "little")
+    i = next(i for i in range(0, len(left), len(left) // 16)
+             if left[i:i + 4] != bytes(4))
+    with Again(left[:i + 8] + late + left[i + 16:]) as h:
+        ok(reconciled(h, s["publish"]), "also where the clock was set back")
+    at = left.index(b"github.com")
+    for what, data in (("damaged", left[:at] + b"/" + left[at + 1:]),
+                       ("cut off", left[:at]), ("empty", b"")):
+        with Again(data) as h:
+            h.settle(0.5)
+            ok(not h.named("SANDBOX_CREATE") and h.serving() and
+               left_of(h)[1] == 0, "what is %s is left alone" % what,
+               left_of(h)[1])
+
+def test_unknown_again():
+    """the same suite finds out when it is asked"""
+    with World() as h:
+        h.line["push"] = "at ? said ok \n"
+        w, _, s = begun(h)
+        m = end(h, w, s)
+        ok(m["outcome"] == UNKNOWN and left_of(h)[1] == 1, "unknown", m)
+        m = operator(h, "CTL_PUBLISH_RECONCILE", publish=s["publish"])
+        ok(m.name == "CTL_PUBLISH_ANSWERED" and reconciled(h, s["publish"]),
+           "it is looked at", m)
+        h.settle()
+        m = end(h, w, s)
+        ok(m["outcome"] == PUSHED and left_of(h)[1] == 0, "and its client "
+           "is told", m)
+        ok(operator(h, "CTL_PUBLISH_LIST")["rows"].count(s["publish"]) == 1,
+           "one row of it")
+    for line, n in (("at - said no x\n", 0), ("at %s said ok \n" % NEW, 0),
+                    ("at - said none x\n", 1)):
+        with World() as h:
+            h.line["push"] = line
+            w, _, s = begun(h)
+            end(h, w, s)
+            ok(left_of(h)[1] == n, "left of %r: %d" % (line[:14], n))
+    with World() as h:
+        _, _, s = placed(h, "exec push")
+        h.term()
+        ok(h.ended(5) == 0 and left_of(h)[1] == 1, "what its end cut off is "
+           "noted")
+    with World() as h:
+        _, _, s = placed(h, "exec build")
+        h.term()
+        ok(h.ended(5) == 0 and left_of(h)[1] == 0, "what had not begun is "
+           "not")
 
 
 # --- it does not -------------------------------------------------------------------

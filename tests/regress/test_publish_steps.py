@@ -459,6 +459,27 @@ def test_show():
         ok(v.startswith("no suite fatal: bad object"), "one that is not there", v)
 
 
+def test_look():
+    r = W.repo({"a": "1\n"})
+    first = r.tip()
+    one = commit(r, {"a": "2\n"}, "refs/heads/topic", first)
+    two = commit(r, {"a": "3\n"}, "refs/heads/topic", one)
+    aside = commit(r, {"a": "4\n"}, "refs/heads/aside", first)
+
+    def look(branch, oid):
+        with Publisher(r, []) as p:
+            return p.run("look", r.url, branch, oid)
+    for branch, oid, at, there in (
+            ("topic", two, two, "yes"), ("topic", one, two, "yes"),
+            ("topic", aside, two, "no"), ("topic", "a" * 40, two, "no"),
+            ("none", two, "-", "no")):
+        v = look(branch, oid)
+        ok(v == "at %s in %s" % (at, there), "where the branch is: %s" %
+           there, v)
+    r.url += "x"
+    ok(look("topic", two).startswith("no fetch "), "no such repository")
+
+
 # --- what does not ----------------------------------------------------------------
 
 def test_no_base():
