@@ -903,6 +903,7 @@ case $v in *refs/heads/lie-*) r=${v##*refs/heads/lie-}
 	echo "${r%%[ :]*}" >$lie;; esac
 did() { case "$*" in *ls-remote*) echo ls;; *cat-file\ --batch) echo cat;;
 	*write-tree*) echo tree;; *diff-tree*) echo diff;; *push*) echo push;;
+	*rev-parse*{tree}) echo rev;;
 	esac; }
 url() { for a; do case $a in https:*) echo "$a"; return;; esac; done; }
 spec() { for a; do case $a in *:refs/*) echo "$a"; return;; esac; done; }
@@ -927,8 +928,10 @@ delete\ push) push "$u" :refs/heads/main;;
 twice\ push) git.real "$@"; r=$?; push -f "$u" "$id^:$ref" >/dev/null 2>&1
 	exit $r;;
 tree\ tree) printf '100644 %s\tevil\0' "$(echo evil | git.real hash-object -w \
-	--stdin)" | git.real update-index -z --index-info; exec git.real "$@";;
+	--stdin)" | git.real update-index -z --index-info
+	git.real "$@" | tee /workspace/tree;;
 tree\ diff) ;;
+tree\ rev) [ -f /workspace/tree ] || exec git.real "$@"; cat /workspace/tree;;
 *) exec git.real "$@";;
 esac
 """
@@ -997,7 +1000,7 @@ G7P, G7C = "guarantees/test_g7_proxy.py", "regress/test_courier.py"
 GIT, HUB = "gauntlet/git.py", "regress/test_publish_hub.py"
 ALL, JUDGE = "interop/test_publish.py", "regress/test_judge_publish.py"
 TOOL, UNIT = "regress/test_publish_tool.py", "unit/test_publish.c"
-MERGE, SCAN = "regress/test_merge_tool.py", "unit/test_scan.c"
+STEPS, SCAN = "regress/test_publish_steps.py", "unit/test_scan.c"
 PROXY_EVIL = '"ref", "id", "delete", "unzipped"'
 ELSEWHERE = (
     # push, verdict, layer, a text of the test, the test
@@ -1078,10 +1081,30 @@ ELSEWHERE = (
      TOOL),
     ("what the scanner did not manage", "refused", "judge",
      "an expression without end", SCAN),
+    ("a merge of the remote's branch", "two parents", "remote",
+     'r["merge_branch"] == "main" and r["merged_in"]', ALL),
+    ("a merge and nothing else", "two parents", "remote",
+     "a merge and nothing else", STEPS),
+    ("a forged branch of the remote, merged", "refused", "publisher",
+     "a forged branch of the remote", ALL),
+    ("a merge with what is not declared", "refused", "worker",
+     '"merge_undeclared"', ALL),
+    ("a second parent of no branch", "refused", "publisher",
+     '"a second parent " + what', STEPS),
+    ("a lie about the second parent's tree", "refused", "judge",
+     '"a lie: " + what', JUDGE),
+    ("a secret let out, and the push fails", "it stays let out", "monitor",
+     "nor does a push that fails", HUB),
+    ("a secret let out, and the push lands", "it is used up", "monitor",
+     '"and uses it up"', HUB),
+    ("an operator that refuses", "refused", "monitor",
+     '"confirm", "and so it is"', HUB),
+    ("a commit that cannot be signed", "refused", "monitor",
+     '"sign", "the broker goes"', HUB),
     ("no base, no repository, no https", "refused", "publisher",
-     "nothing but https", "regress/test_publish_steps.py"),
+     "nothing but https", STEPS),
     ("an old file of 200 MiB", "is not fetched", "publisher",
-     "what is too large is left out", "regress/test_publish_steps.py"),
+     "what is too large is left out", STEPS),
 )
 
 
