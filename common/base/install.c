@@ -136,12 +136,13 @@ sbx_install_line(struct sbx_buf *b, const char *manager, bool upgrade,
     const char *packages, size_t len)
 {
 	const struct manager *m = find(manager);
-	const char *s = packages, *end = packages + len, *q;
+	const char *s = packages, *end, *q;
 	int r;
 
-	if (m == NULL || len == 0 || end[-1] != '\0' ||
+	if (m == NULL || len == 0 || packages[len - 1] != '\0' ||
 	    (upgrade && !m->upgrade))
 		return (SBX_E_SYNTAX);
+	end = packages + len;
 	r = sbx_buf_printf(b, "%s %s%s", m->name, m->verb, upgrade ?
 	    " --upgrade" : "");
 	for (; r == 0 && s < end; s += strlen(s) + 1) {
