@@ -83,17 +83,17 @@ key_read_ed25519(const struct sbx_secret *pem, EVP_PKEY **ret_key,
     struct sbx_err *err)
 {
 	const char *text = sbx_secret_text(pem);
+	const bool ssh = strncmp(text, "-----BEGIN OPENSSH", 18) == 0;
 	EVP_PKEY *key;
 
 	if (strstr(text, "ENCRYPTED") != NULL)
 		return (sbx_err_set(err, SBX_E_SYNTAX, "it is encrypted, and "
 		    "nobody is there who has its password; write it without"));
-	if (strstr(text, "-----BEGIN OPENSSH") != NULL)
-		return (sbx_err_set(err, SBX_E_SYNTAX, "it has OpenSSH's form; "
-		    "make one with `openssl genpkey -algorithm ed25519`"));
-	if ((key = parse(pem)) == NULL)
+	if ((key = ssh ? key_read_openssh(pem) : parse(pem)) == NULL)
 		return (sbx_err_set(err, SBX_E_SYNTAX, "it holds no private "
-		    "key in PEM (PKCS#8)"));
+		    "key %s", ssh ? "of Ed25519, or an encrypted one "
+		    "(ssh-keygen -t ed25519 -N '')" : "in PEM (PKCS#8) or "
+		    "OpenSSH's form"));
 	if (EVP_PKEY_get_base_id(key) != EVP_PKEY_ED25519) {
 		EVP_PKEY_free(key);
 		return (sbx_err_set(err, SBX_E_SYNTAX, "its key is not of "

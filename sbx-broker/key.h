@@ -27,9 +27,11 @@ int key_init(unsigned keys, struct sbx_err *err);
  * SBX_E_SYNTAX, SBX_E_RANGE with err set. */
 int key_read(const struct sbx_secret *pem, EVP_PKEY **ret_key,
     struct sbx_err *err);
-/* The same of Ed25519, PKCS#8 alone. */
+/* The same of Ed25519, in PKCS#8 or OpenSSH's form. */
 int key_read_ed25519(const struct sbx_secret *pem, EVP_PKEY **ret_key,
     struct sbx_err *err);
+/* The latter alone: NULL when it is none, or encrypted.  opensshkey.c */
+EVP_PKEY *key_read_openssh(const struct sbx_secret *text);
 void key_free(EVP_PKEY *key);	/* NULL ok */
 /* Of the public key's DER, as GitHub shows it beside an App's key.  0,
  * SBX_E_SYS. */

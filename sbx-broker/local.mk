@@ -2,7 +2,7 @@
 
 # what can be tested without a process
 noinst_LIBRARIES += libsbxbroker.a
-libsbxbroker_a_SOURCES = sbx-broker/key.c sbx-broker/key.h \
+libsbxbroker_a_SOURCES = sbx-broker/key.c sbx-broker/key.h sbx-broker/opensshkey.c \
 	sbx-broker/sshsig.c sbx-broker/sshsig.h \
 	sbx-broker/token.c sbx-broker/token.h \
 	sbx-broker/times.c sbx-broker/times.h \

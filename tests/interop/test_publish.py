@@ -305,7 +305,7 @@ def merging(p):
 
 def table(p):
     p.s.__exit__()
-    p.start("verify_gate off\n")
+    p.start("verify_gate off\nsecret_override on\n")
     n = [0]
 
     def no(what, step, setup, files, branch=None, **more):
@@ -348,6 +348,27 @@ def table(p):
         "echo 1 >>add.js"], ["add.js"])
     no("another repository", "not_allowed", ["echo 1 >>add.js"], ["add.js"],
        repo="acme/other")
+
+
+def let_out(p):
+    """a finding that is none goes, once"""
+    p.sh("echo 'k = \"%s\"' >>add.js" % KEY)
+    r = refused(p, "before it is let out", "secret", ["add.js"], "out")
+    o = p.s.call("secret_scan_override", container_id=p.box,
+                 run_id=r["run_id"], reason="An example's.",
+                 fingerprints=[f["fingerprint"] for f in r["findings"]])
+    ok(o["status"] == "ok" and o["waived"] == 1 and
+       o["repo"] == "github.com/acme/secret", "it is let out", o)
+    refused(p, "not to another branch", "secret", ["add.js"], "out2")
+    r = p.publish(["add.js"], "out")
+    ok(r["status"] == "ok" and r["pushed"] and r["waived_total"] == 1 and
+       r["waived"][0]["path"] == "add.js" and KEY in p.repo.git(
+           "cat-file", "blob", "out:add.js"), "and is pushed, with a word of "
+       "it", r)
+    p.sh("git checkout -q -f HEAD", "git clean -qfdx",
+         "echo 'q = \"%s\"' >>docs/a.md" % KEY)
+    refused(p, "nor again", "secret", ["docs/a.md"], "out")
+    p.sh("git checkout -q -f HEAD", "git clean -qfdx")
 
 
 def hostile(p):
@@ -446,7 +467,8 @@ def main():
         tap.skip(str(e), "a fake GitHub")
         return
     try:
-        for part in whole, second, merging, table, hostile, approval:
+        for part in (whole, second, merging, table, let_out, hostile,
+                     approval):
             try:
                 part(p)
             except Exception as e:  # pylint: disable=broad-except

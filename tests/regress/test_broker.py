@@ -1648,7 +1648,7 @@ def test_sign_keys():
     for path, word in ((RSA, "not of Ed25519"), (enc, "encrypted"),
                        (write("junk2", b"x" * 100), "no private key"),
                        (write("open", b"-----BEGIN OPENSSH PRIVATE KEY-----\n"),
-                        "OpenSSH"), ("%d/x", "systemd"), ("x", "begins with"),
+                        "of Ed25519"), ("%d/x", "systemd"), ("x", "begins with"),
                        (top + "/none", "No such file")):
         with Broker("publish_signing_key " + path, author=AUTHOR,
                     ready=False) as b:

@@ -200,6 +200,87 @@ test_cache(void)
 	token_unref(b);
 }
 
+/* --- keys as ssh-keygen makes them ---------------------------------------------- */
+
+/* A file's text between its first and last line, as bytes; their number. */
+static size_t
+ssh_bytes(const char *name, unsigned char out[1024])
+{
+	struct sbx_secret *s = load(name);
+	unsigned char text[1025];
+	const char *p = sbx_secret_text(s);
+	size_t n = 0, pad;
+
+	for (p = strchr(p, '\n') + 1; *p != '-'; p++)
+		if (*p != '\n')
+			text[n++] = (unsigned char)*p;
+	pad = (text[n - 1] == '=') + (text[n - 2] == '=');
+	sbx_secret_free(s);
+	return ((size_t)EVP_DecodeBlock(out, text, (int)n) - pad);
+}
+
+/* Is the key of these bytes taken? */
+static bool
+ssh_taken(const unsigned char *p, size_t n)
+{
+	struct sbx_secret *s = sbx_secret_new(4096, NULL);
+	unsigned char text[1500];
+	EVP_PKEY *key;
+	bool good;
+	int len = EVP_EncodeBlock(text, p, (int)n);
+
+	(void)sbx_secret_add(s, "-----BEGIN OPENSSH PRIVATE KEY-----\n", 36);
+	(void)sbx_secret_add(s, text, (size_t)len);
+	(void)sbx_secret_add(s, "\n-----END OPENSSH PRIVATE KEY-----\n", 35);
+	key = key_read_openssh(s);
+	good = key != NULL;
+	key_free(key);
+	sbx_secret_free(s);
+	return (good);
+}
+
+static void
+test_ssh(void)
+{
+	unsigned char p[1024], q[1024];
+	struct sbx_secret *s = load("ssh");
+	size_t n, i, bad = 0, comment = 0;
+	EVP_PKEY *key = NULL;
+	struct sbx_err err = { 0 };
+
+	ok(key_read_ed25519(s, &key, &err) == 0, "an OpenSSH key: %s", err.msg);
+	key_free(key);
+	n = ssh_bytes("ssh", p);
+	ok(n > 200 && ssh_taken(p, n), "by its bytes");
+	for (i = 0; i < n; i++)
+		bad += ssh_taken(p, i);
+	ok(bad == 0, "not cut anywhere");
+	for (i = 0; i < n; i++) {
+		memcpy(q, p, n);
+		q[i] ^= 1;
+		comment += ssh_taken(q, n);
+		q[i] ^= 0x81;
+		comment += ssh_taken(q, n);
+	}
+	/* "remark" is the one thing that may say what it likes */
+	ok(comment == 12, "nor with a bit that is another, but in its comment "
+	    "(%zu)", comment);
+	memcpy(q, p, n);
+	q[n] = 0;
+	ok(!ssh_taken(q, n + 1), "nothing follows");
+	sbx_secret_free(s);
+	for (i = 0; i < 2; i++) {
+		s = load(i == 0 ? "sshenc" : "sshrsa");
+		ok(key_read_openssh(s) == NULL, "%s is none", i == 0 ?
+		    "an encrypted one" : "another kind");
+		sbx_secret_free(s);
+	}
+	s = sbx_secret_new(4096, NULL);
+	(void)sbx_secret_add(s, "-----BEGIN OPENSSH PRIVATE KEY-----\n=\n", 38);
+	ok(key_read_openssh(s) == NULL, "no base64");
+	sbx_secret_free(s);
+}
+
 int
 main(void)
 {
@@ -219,6 +300,12 @@ main(void)
 	test_jwt("pkcs1");
 	test_jwt("pkcs8");
 	test_largest();
+	if (sh("cd $T && ssh-keygen -q -t ed25519 -N '' -C remark -f ssh && "
+	    "ssh-keygen -q -t ed25519 -N secret -f sshenc && "
+	    "ssh-keygen -q -t rsa -b 2048 -N '' -f sshrsa"))
+		test_ssh();
+	else
+		skip("no ssh-keygen(1)");
 	test_token();
 	test_cache();
 	(void)sh("rm -rf \"$T\"");
