@@ -517,7 +517,7 @@ def test_sign():
            h.named("BROKER_START")[0]["sources"] and
            h.named("BROKER_START")[0]["author"] == "sbx <sbx@localhost>",
            "the broker knows key and author")
-        w, box, s = begun(h, parent2="f" * 40)
+        w, box, s = begun(h, parent2="f" * 40, merge_branch="next")
         m = end(h, w, s)
         ok(m["outcome"] == PUSHED and m["is_signed"] == 1, "a signed one", m)
         a, q = h.named("BROKER_ANNOUNCE"), h.named("BROKER_SIGN")
