@@ -732,7 +732,8 @@ os.execv(%r, ["git", "-c", "protocol.file.allow=always", "-c",
     t.ok("nope" in r["error"] and "run_id" in r, "is named", r)
     check("no such repository", m.call("clone_repo", {**K, "repo": "o/none"}),
           True, code="clone_failed")
-    for name in ("-x", "a..b", "a b", "x.lock", "/x", "a~1", "@", "a\\b"):
+    for name in ("-x", "a..b", "a b", "x.lock", "/x", "a~1", "@", "a\\b",
+                 "a@{1}", "a//b", "x/", ".x", "a/.x", "x.", "x.lock/y"):
         bad("branch %r" % name, "clone_repo", {**K, "branch": name}, "branch")
     bad("relative", "clone_repo", {**K, "dest_dir": "x"}, "dest_dir")
     bad("upwards", "clone_repo", {**K, "dest_dir": "/workspace/../x"},

@@ -851,6 +851,29 @@ test_limits(void)
 	    sizeof(long_text) - 1, 65536, &got) == 0 && got.n == 1,
 	    "the end of a long line is no old line");
 	scan_free(s);
+	s = must_new("[[rules]]\nid='x'\nregex='''tok-a+$'''\n");
+	memset(long_text, 'a', 2 * SCAN_MAX_MATCH);
+	memcpy(long_text, "tok-", 4);
+	long_text[2 * SCAN_MAX_MATCH] = 'b';
+	ok(scan_pieces(s, "a", NULL, long_text, 2 * SCAN_MAX_MATCH + 1, 65536,
+	    &got) == 0 && got.n == 0, "no text ends where one is cut");
+	scan_free(s);
+}
+
+/* Keywords of more bytes than there are states for. */
+static void
+test_words(void)
+{
+	static char rules[256 << 10];
+	char reason[SCAN_REASON];
+	size_t n = 0;
+
+	for (unsigned i = 0; i < 200; i++)
+		n += (size_t)snprintf(rules + n, sizeof(rules) - n,
+		    "[[rules]]\nid='r%u'\nregex='tok'\nkeywords=['%u%0400u']\n",
+		    i, i + 1000, i);
+	ok(scan_new(rules, n, reason) == NULL &&
+	    strstr(reason, "more words") != NULL, "too many words: %s", reason);
 }
 
 static void
@@ -888,6 +911,7 @@ main(void)
 	test_exprs();
 	test_around();
 	test_limits();
+	test_words();
 	test_fingerprint();
 	return (tap_done());
 }
