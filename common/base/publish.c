@@ -45,19 +45,22 @@
  * (for each depth by itself: a directory that is in another is not looked into
  * by tree:1), and else, or where that is not understood, what comes is cut off when it is
  * more than could be used: then it goes on with the attributes alone.
+ * Of history only commits are fetched, of both sides of a merge.
  */
 #define REACHES \
-	"reaches() { [ \"$1\" = $second ] && return 0\n" \
-	"  local GIT_DIR=/workspace/line n\n" \
+	"lost() { grep -q -e 'not our ref' -e 'unadvertised' err || no fetch\n" \
+	"  grep -q '^[0-9a-f]' refs || echo 'the repository is empty' >err; " \
+	"no no_such_base; }\n" \
+	"reaches() { local GIT_DIR=/workspace/line n found=1\n" \
 	"  git init -q --bare --template= --object-format=$format $GIT_DIR " \
 	"2>err || no fetch\n" \
 	"  for n in 100 1000 10000 100000; do\n" \
 	"    git fetch -q --depth=$n --filter=tree:0 --no-tags " \
-	"--no-write-fetch-head -- \"$url\" \"$1\" 2>err || no fetch; forget\n" \
+	"--no-write-fetch-head -- \"$url\" \"$1\" $base 2>err || lost; forget\n" \
 	"    git rev-list \"$1\" 2>err | grep -x $second >/dev/null && " \
-	"return 0\n" \
-	"    [ -s $GIT_DIR/shallow ] || return 1\n" \
-	"  done; return 1; }\n"
+	"found=0 && fork=$(git merge-base $base $second 2>err) && return 0\n" \
+	"    fork=; [ -s $GIT_DIR/shallow ] || return $found\n" \
+	"  done; return $found; }\n"
 
 #define FETCH "url=$1 base=$2 branch=$3 second=$4 merged=$5 count=$6\n" \
 	"cat >names || exit 1\n" \
@@ -76,15 +79,12 @@
 	"forget() { git config --remove-section \"remote.$url\"; " \
 	"git config --unset extensions.partialClone; } 2>/dev/null\n" \
 	REACHES \
-	"wanted=$base; if [ \"$second\" != - ]; then\n" \
+	"wanted=$base fork=; if [ \"$second\" != - ]; then\n" \
 	"  wanted=\"$base $second\" theirs=$(ref \"$merged\")\n" \
 	"  [ -n \"$theirs\" ] && reaches $theirs || { " \
 	"echo \"it is not on the branch $merged\" >err; no merge; }\n" \
 	"fi\n" \
-	"get --filter=blob:none -- \"$url\" $wanted || { " \
-	"grep -q -e 'not our ref' -e 'unadvertised' err || no fetch; " \
-	"grep -q '^[0-9a-f]' refs || echo 'the repository is empty' >err; " \
-	"no no_such_base; }\n" \
+	"get --filter=blob:none -- \"$url\" $wanted $fork || lost\n" \
 	"forget\n" \
 	"type=$(git cat-file -t $base 2>err) && [ \"$type\" = commit ] || " \
 	"no no_such_base\n" \
@@ -102,7 +102,7 @@
 	"list() { xargs -0r git ls-tree -t --full-tree " \
 	"--format='%(objecttype) %(objectname)' -- $1; }\n" \
 	"head -z -n $count names >mine\n" \
-	": >entries; for c in $wanted; do { list $c <attributes && " \
+	": >entries; for c in $wanted $fork; do { list $c <attributes && " \
 	"list $c <names; } 2>err >>entries || no fetch; done\n" \
 	"awk '$1 == \"tree\" && !s[$2]++ { print $2 }' entries >trees\n" \
 	"blobs() { awk '$1 == \"blob\" && !s[$2]++ { print $2 }'; }\n" \
@@ -135,13 +135,13 @@
 	"git cat-file --batch-check='%(objectname) %(objectsize)' <blobs | " \
 	"awk '$2 <= 16777216 && t + $2 <= 33554432 { t += $2; print $1 }' " \
 	">small\n" \
-	"{ for c in $wanted; do echo $c; git rev-parse $c^{tree}; done; " \
+	"{ for c in $wanted $fork; do echo $c; git rev-parse $c^{tree}; done; " \
 	"cat trees small; } | " \
 	"awk '!s[$0]++' | git cat-file --batch >base 2>err || no fetch\n" \
 	"[ $(stat -c %s base) -le 67108864 ] || { echo 'the trees of the base " \
 	"have more than 64 MiB' >err; no too_large; }\n" \
 	"echo \"tip ${tip:--} default ${default:--} format $format like " \
-	"${like:--}\"\n"
+	"${like:--} fork ${fork:--}\"\n"
 
 /*
  * What index-info makes of a path that it does not like is looked at after it:

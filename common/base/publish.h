@@ -26,9 +26,10 @@
 enum sbx_publish_script {
 	/*
 	 * URL BASE BRANCH PARENT2 MERGED COUNT.  tip ID default NAME format
-	 * sha1|sha256 like ID: where the branch is, the repository's default
+	 * sha1|sha256 like ID fork ID: where the branch is, the repository's default
 	 * branch, and the tree of the branch's commit where its parents are
-	 * BASE (and PARENT2), as those of a publication that was made before.
+	 * BASE (and PARENT2), as those of a publication that was made before,
+	 * and where PARENT2 and BASE parted, if they have history in common.
 	 * PARENT2 has to be reachable from where the repository has its branch
 	 * MERGED: any commit can be fetched by its id, also that of a fork.
 	 * Leaves in
@@ -36,7 +37,8 @@ enum sbx_publish_script {
 	 * at its root, the trees of all directories on a declared path, their
 	 * .gitattributes and the declared files as they were; of the last, and
 	 * of files at all, those that are small enough; of PARENT2 the same
-	 * but for the files.  All asked for by id, each once.
+	 * but for the files, and where they parted the trees.  All asked for
+	 * by id, each once.
 	 */
 	SBX_PUBLISH_FETCH,
 	/* BASE PARENT2 COUNT.  tree ID commit ID: made of files/ and commit in

@@ -124,7 +124,8 @@ enum sbx_publish_flag {
 /* What the configuration permits a publication to change. */
 enum sbx_publish_allow {
 	SBX_PUBLISH_SENSITIVE = 1,
-	SBX_PUBLISH_SIGN = 2		/* and must: JUDGE_COMMIT */
+	SBX_PUBLISH_SIGN = 2,		/* and must: JUDGE_COMMIT */
+	SBX_PUBLISH_UPSTREAM = 4	/* as the former, what parent2 brings */
 };
 enum sbx_publish_signed {
 	SBX_PUBLISH_UNSIGNED, SBX_PUBLISH_SIGNED,

@@ -62,6 +62,15 @@ pub_theirs(const struct pub *p, const struct decl *d)
 	    memcmp(&d->id, &d->their_id, sizeof(d->id)) == 0 : none));
 }
 
+/* This side has it as it was where both parted: what parent2 has is what a merge
+ * makes of it, and undoes nothing. */
+static bool
+untouched(const struct decl *d)
+{
+	return (d->base_mode == d->fork_mode && memcmp(&d->base_id,
+	    &d->fork_id, sizeof(d->base_id)) == 0);
+}
+
 /* The last `merged` of them are parent2's. */
 static int
 take_names(struct pub *p, size_t len, uint32_t merged)
@@ -154,7 +163,15 @@ take_commits(struct pub *p)
 	    p->parent2[0] == '\0')
 		return;
 	(void)oid_parse(p->parent2, strlen(p->parent2), &id);
-	(void)take_commit(p, &id, "second parent", &p->their_tree);
+	if (take_commit(p, &id, "second parent", &p->their_tree) != 0 ||
+	    p->fork[0] == '\0')
+		return;
+	if (oid_parse(p->fork, strlen(p->fork), &id) != p->format)
+		(void)pub_fail(p, "malformed", "where both parted is no "
+		    "commit's id");
+	else
+		(void)take_commit(p, &id, "parents' common history",
+		    &p->fork_tree);
 }
 
 void
@@ -172,6 +189,7 @@ pub_begin(struct pub *p, const struct sbx_judge_publish *q, const int fds[4])
 	p->allow = q->allow;
 	(void)sbx_strlcpy(p->base, q->base, sizeof(p->base));
 	(void)sbx_strlcpy(p->parent2, q->parent2, sizeof(p->parent2));
+	(void)sbx_strlcpy(p->fork, q->fork, sizeof(p->fork));
 	(void)sbx_strlcpy(p->author, q->author, sizeof(p->author));
 	if (p->format < 0) {
 		(void)pub_fail(p, "malformed", "the base is no commit's id");
@@ -378,6 +396,9 @@ leaf_merged(struct pub *p, struct decl *d)
 	if (!d->came && d->base_mode == 0)
 		return (fail_path(p, "merge", d->path, strlen(d->path),
 		    "neither parent has it"));
+	if (!untouched(d))
+		return (fail_path(p, "merge", d->path, strlen(d->path),
+		    "this side changed it as well: declare it"));
 	d->mode = d->their_mode;
 	d->id = d->their_id;
 	return (0);
@@ -385,7 +406,7 @@ leaf_merged(struct pub *p, struct decl *d)
 
 static int
 leaf_scout(struct pub *p, struct decl *d, const struct ent *base,
-    const struct ent *theirs)
+    const struct ent *theirs, const struct ent *fork)
 {
 	if (base != NULL) {
 		d->base_mode = base->mode;
@@ -394,6 +415,10 @@ leaf_scout(struct pub *p, struct decl *d, const struct ent *base,
 	if (theirs != NULL) {
 		d->their_mode = theirs->mode;
 		d->their_id = theirs->id;
+	}
+	if (fork != NULL) {
+		d->fork_mode = fork->mode;
+		d->fork_id = fork->id;
 	}
 	if (d->merged)
 		return (leaf_merged(p, d));
@@ -409,18 +434,19 @@ tree_of(const struct ent *e)
 	return (e != NULL && e->mode == MODE_TREE ? &e->id : NULL);
 }
 
-/* tree, their: NULL where that parent has no such directory. */
+/* Each of the trees: NULL where there is no such directory. */
 static int
 scout(struct pub *p, size_t prefix, size_t lo, size_t hi,
-    const struct oid *tree, const struct oid *their)
+    const struct oid *tree, const struct oid *their, const struct oid *fork)
 {
-	CLEANUP_DIR struct dir d = { 0 }, o = { 0 };
+	CLEANUP_DIR struct dir d = { 0 }, o = { 0 }, f = { 0 };
 	CLEANUP_NAMES struct names t = { 0 };
 	const char *path = p->v[lo].path;
 	int r = 0;
 
 	if ((tree != NULL && dir_load(p, &d, tree, path, prefix) != 0) ||
-	    (their != NULL && dir_load(p, &o, their, path, prefix) != 0))
+	    (their != NULL && dir_load(p, &o, their, path, prefix) != 0) ||
+	    (fork != NULL && dir_load(p, &f, fork, path, prefix) != 0))
 		return (-1);
 	if (push_attrs(p, attrs_ent(p, &d, &o, path, prefix), path, prefix) !=
 	    0)
@@ -430,12 +456,13 @@ scout(struct pub *p, size_t prefix, size_t lo, size_t hi,
 		struct name *e = &t.v[i];
 		const struct ent *b = ents_find(&d.in, e->s, e->n);
 		const struct ent *c = ents_find(&o.in, e->s, e->n);
+		const struct ent *g = ents_find(&f.in, e->s, e->n);
 
 		if (e->leaf != NULL)
-			r = leaf_scout(p, e->leaf, b, c);
+			r = leaf_scout(p, e->leaf, b, c, g);
 		if (r == 0 && e->hi > e->lo)
 			r = scout(p, prefix + e->n + 1, e->lo, e->hi,
-			    tree_of(b), tree_of(c));
+			    tree_of(b), tree_of(c), tree_of(g));
 	}
 	if (r == 0)
 		attr_pop(p->attrs);
@@ -447,7 +474,8 @@ pub_scout(struct pub *p)
 {
 	if (p->step[0] == '\0')
 		(void)scout(p, 0, 0, p->n, &p->base_tree,
-		    p->parent2[0] != '\0' ? &p->their_tree : NULL);
+		    p->parent2[0] != '\0' ? &p->their_tree : NULL,
+		    p->fork[0] != '\0' ? &p->fork_tree : NULL);
 }
 
 /* --- the new tree ------------------------------------------------------------------- */
@@ -463,10 +491,13 @@ static int build(struct pub *p, size_t prefix, size_t lo, size_t hi,
 static int
 change(struct pub *p, const struct decl *d)
 {
-	bool link = (d->came && d->mode == MODE_LINK) ||
+	bool link = (d->came && (d->mode == MODE_LINK ||
+	    d->mode == MODE_GITLINK)) ||
 	    d->base_mode == MODE_LINK || d->base_mode == MODE_GITLINK;
 
-	if ((p->allow & SBX_PUBLISH_SENSITIVE) != 0 || pub_theirs(p, d))
+	if ((p->allow & SBX_PUBLISH_SENSITIVE) != 0 ||
+	    ((p->allow & SBX_PUBLISH_UPSTREAM) != 0 && pub_theirs(p, d) &&
+	    untouched(d)))
 		return (0);
 	if (link)
 		return (fail_path(p, "sensitive", d->path, strlen(d->path),

@@ -142,6 +142,8 @@ struct decl {			/* one declared path */
 	struct oid base_id;
 	uint32_t their_mode;	/* the same of parent2 */
 	struct oid their_id;
+	uint32_t fork_mode;	/* and of where both parted */
+	struct oid fork_id;
 	bool merged;		/* it becomes what parent2 has */
 	bool came;
 	uint32_t mode;		/* if it came */
@@ -152,8 +154,8 @@ struct pub {
 	char step[32];		/* "": well so far */
 	char reason[256];
 	int format;
-	struct oid base_commit, base_tree, their_tree;
-	char base[65], parent2[65], author[256];
+	struct oid base_commit, base_tree, their_tree, fork_tree;
+	char base[65], parent2[65], fork[65], author[256];
 	uint64_t time;
 	uint32_t allow;
 	char *names;		/* owned */

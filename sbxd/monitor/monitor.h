@@ -357,6 +357,7 @@ struct publish {
 	char names_hash[65];		/* of the declared ones, for its end */
 	char host[254], repo[141], branch[245], base[65], parent2[65];
 	char merge_branch[245];		/* that parent2 must be on, or "" */
+	char fork[65];			/* where it left base's history, or "" */
 	uint32_t flags;
 	char digest[96];		/* of its sandbox's image */
 	struct judge judge;
@@ -1294,8 +1295,8 @@ void publish_tell(struct publish *p);
 /* What script number `row` (publish.h) said in its line, which is cut up for it;
  * "": none.  false: p was refused. */
 struct publish_said {
-	const char *value[4];
-	uint32_t number[4];		/* of SHOW */
+	const char *value[5];
+	uint32_t number[5];		/* of SHOW */
 	char text[512];
 };
 bool publish_line(struct publish *p, unsigned row, char *line,

@@ -351,17 +351,26 @@ fetched(struct publish *p)
 
 /* --- judge ---------------------------------------------------------------------- */
 
+/* What others run is decided where the repository's default branch is changed:
+ * from another one, it would get onto this one unseen. */
+static bool
+takes_default(const struct publish *p)
+{
+	return (p->parent2[0] != '\0' &&
+	    strcmp(p->merge_branch, p->default_branch) == 0);
+}
+
 static int
 send_publish(struct publish *p, uint64_t length)
 {
 	struct sbx_judge_publish q = { .base = p->base,
-		.parent2 = p->parent2, .merged = p->merged,
+		.parent2 = p->parent2, .fork = p->fork, .merged = p->merged,
 		.base_length = length,
 		.author = p->m->conf.publish_author,
 		.time = sbx_wall_ns() / S_NS,
 		.allow = (p->m->conf.allow_sensitive_paths ?
 		SBX_PUBLISH_SENSITIVE : 0u) | (p->sign ? SBX_PUBLISH_SIGN :
-		0u) };
+		0u) | (takes_default(p) ? SBX_PUBLISH_UPSTREAM : 0u) };
 	int SBX_CLEANUP(fd) names = -1, SBX_CLEANUP(fd) message = -1;
 	int SBX_CLEANUP(fd) rules = -1;
 	struct sbx_buf SBX_CLEANUP_BUF waived = { 0 };
@@ -792,6 +801,7 @@ line_came(struct publish *p, char *line)
 		(void)sbx_strlcpy(p->default_branch, q.value[1],
 		    sizeof(p->default_branch));
 		(void)sbx_strlcpy(p->like, q.value[3], sizeof(p->like));
+		(void)sbx_strlcpy(p->fork, q.value[4], sizeof(p->fork));
 		fetched(p);
 		break;
 	case SBX_PUBLISH_BUILD:

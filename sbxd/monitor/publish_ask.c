@@ -180,8 +180,9 @@ publish_wait_over(struct monitor *m, struct worker *w)
 
 /* --- the lines of scripts ------------------------------------------------------------- */
 
-static const char *const keys[SBX_PUBLISH_SCRIPT_MAX][4] = {
-	[SBX_PUBLISH_FETCH] = { "tip", "default", "format", "like" },
+static const char *const keys[SBX_PUBLISH_SCRIPT_MAX][5] = {
+	[SBX_PUBLISH_FETCH] = { "tip", "default", "format", "like",
+	    "fork" },
 	[SBX_PUBLISH_BUILD] = { "tree", "commit" },
 	[SBX_PUBLISH_PUSH] = { "at", "said" },
 	[SBX_PUBLISH_SHOW] = { "files", "added", "deleted", "cut" },
@@ -242,7 +243,8 @@ publish_line(struct publish *p, unsigned row, char *line,
 	const char *word, *v;
 	bool good = true;
 
-	*ret = (struct publish_said){ .value = { "", "", "", "" } };
+	*ret = (struct publish_said){ .value = { "", "", "", "",
+	    "" } };
 	if (row != SBX_PUBLISH_PUSH && strncmp(line, "no ", 3) == 0 &&
 	    refused_line(p, line + 3))
 		return (false);

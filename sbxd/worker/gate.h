@@ -49,8 +49,8 @@ void gate_put_tests(struct result *r, const struct ask_gate *g);
  * After it, once b is what the commit is made on: p2 is a commit of the remote's
  * branch pb that HEAD has and b has not, else "".  $target before the branches
  * that merge_base took in.  brought: names, each with its NUL and sorted, that
- * p2's side changed and that are here as it has them; both: those that are here
- * neither as p2 nor as b has them.
+ * p2's side alone changed and that are here as it has them; both: the others of
+ * what it changed that are not here as b has them.
  */
 #define GATE_MERGE \
     "p2= pb=; r=$(git symbolic-ref -q --short refs/remotes/origin/HEAD || :)\n" \
@@ -63,11 +63,12 @@ void gate_put_tests(struct result *r, const struct ask_gate *g);
     "[ -z \"$p2\" ] || break; done\n" \
     "differs() { git diff --no-ext-diff --no-textconv --no-renames " \
     "--name-only -z \"$@\" | sort -zu; }\n" \
-    "theirs() { [ -z \"$p2\" ] || comm -z -12 <(differs \"$(git merge-base " \
-    "\"$b\" \"$p2\" || echo \"$b\")\" \"$p2\") <(differs \"$b\" \"$p2\"); }\n" \
-    "brought() { [ -z \"$p2\" ] || comm -z -23 <(theirs) " \
-    "<(differs \"$p2\"); }\n" \
-    "both() { [ -z \"$p2\" ] || comm -z -12 <(theirs) <(differs \"$p2\") | " \
+    "m0=; [ -z \"$p2\" ] || m0=$(git merge-base \"$b\" \"$p2\") || m0=$b\n" \
+    "theirs() { [ -z \"$p2\" ] || comm -z -12 <(differs \"$m0\" \"$p2\") " \
+    "<(differs \"$b\" \"$p2\"); }\n" \
+    "brought() { [ -z \"$p2\" ] || comm -z -23 <(theirs) <({ " \
+    "differs \"$p2\"; differs \"$m0\" \"$b\"; } | sort -zu); }\n" \
+    "both() { [ -z \"$p2\" ] || comm -z -23 <(theirs) <(brought) | " \
     "comm -z -12 - <(differs \"$b\"); }\n"
 
 #endif

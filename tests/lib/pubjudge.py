@@ -15,6 +15,7 @@ import ipc
 
 END, FILE, LINK = 0, 1, 2
 LINK_MODE, SUBMODULE = 0o120000, 0o160000
+UPSTREAM = 4  # enum sbx_publish_allow
 AUTHOR, TIME = "A Person <a@example.org>", 1700000000
 BUILD = os.environ["SBX_BUILD"]
 
@@ -170,16 +171,24 @@ class Judged:
 
 def publish(on, names, files, text=None, message=b"subject\n\nbody\n",
             rules=b"", before=b"", names_raw=None, theirs=None, merged=(),
-            merged_count=None, **asked):
+            merged_count=None, fork=None, **asked):
     """on: the Base; files: {path: (mode, bytes)}, or a stream as bytes or a list
     of them, and of what makes them of the base's descriptor; theirs: the second
-    parent's Base, merged: names that become what it has; asked: fields of
+    parent's Base, fork: where both parted, or its id (None:
+    on), merged: names that become what it has; asked: fields of
     JUDGE_PUBLISH."""
     names = list(names) + list(merged)
     text = on.batch(names) if text is None else text
     if theirs is not None:
-        text += theirs.batch(names)
-        asked = {"parent2": theirs.commit, "merged": len(merged), **asked}
+        text += theirs.batch(names) + (
+            fork.batch(names) if isinstance(fork, Base) else b"")
+        asked = {"parent2": theirs.commit, "merged": len(merged),
+                 "fork": (on if fork is None else fork), "allow": UPSTREAM,
+                 **asked}
+    elif fork is not None:
+        asked["fork"] = fork
+    if isinstance(asked.get("fork"), Base):
+        asked["fork"] = asked["fork"].commit
     if merged_count is not None:
         asked["merged"] = merged_count
     asked = {"base": on.commit, "author": AUTHOR, "time": TIME,

@@ -642,6 +642,35 @@ def merges():
     ok(publish(here, [b"x"], {}, merged_count=1), "malformed",
        "merged, and no second parent")
 
+    # from another branch than the default one it is as if it was declared
+    for name in w, b"l", b"sub":
+        of("%r, of any branch" % name, "sensitive", [], {}, [name], allow=0)
+    of("a file of any branch", "", [], {}, [b"keys"], allow=0)
+    of("a workflow that it has, of any branch", "sensitive", [w],
+       {w: theirs.files[w]}, allow=0)
+
+    # what this side changed since both parted is not undone by a merge
+    old = Base({k: v for k, v in HERE.items() if k not in (w, b"src/b.c")})
+    for what, theirs_, fork in (
+            ("an own ancestor", old, old),
+            ("a branch that has not got it", Base({**old.files, b"n": NEW}),
+             old),
+            ("a branch of no common history", old, Base({}))):
+        for name in w, b"src/b.c":
+            ok(publish(here, [], {}, theirs=theirs_, fork=fork,
+                       merged=[name]), "merge", "%r is taken away by %s" % (
+                           name, what))
+        ok(publish(here, [w], {}, theirs=theirs_, fork=fork), "sensitive",
+           "a workflow is deleted as in " + what)
+    ok(publish(here, [], {}, theirs=theirs, fork=Base({
+        **HERE, b"src/a.c": NEW}), merged=[b"src/a.c"]), "merge",
+       "what both sides changed", "declare")
+    ok(publish(here, [], {}, theirs=theirs, fork=theirs, merged=[b"new/x"]),
+       "merge", "what this side deleted")
+    ok(publish(here, [b"x"], {b"x": NEW}, theirs=theirs, fork="no",
+               text=here.batch([b"x"]) + theirs.batch([b"x"])), "malformed",
+       "no commit where both parted")
+
     # its attributes where they are merged, the base's where not
     lfs = Base({**HERE, b".gitattributes": (TEXT, b"*.c filter=lfs\n"),
                 b"src/a.c": (TEXT, b"pointer\n")})
@@ -664,7 +693,7 @@ def merges():
                 b""))):
         ok(publish(here, [], {}, text=here.batch(came) + lie, names_raw=b"".join(
             n + b"\0" for n in came), parent2=theirs.commit,
-            merged_count=len(came)), "base", "a lie: " + what)
+            fork=here.commit, merged_count=len(came)), "base", "a lie: " + what)
 
 
 def secrets():

@@ -40,7 +40,7 @@ class World(fakehub.Hub):
 
     def __init__(self, conf=OFF, **kw):
         self.lines, self.line = {}, {
-            "fetch": "tip - default main format sha1 like -\n",
+            "fetch": "tip - default main format sha1 like - fork -\n",
             "build": "tree %s commit %s\n" % (TREE, NEW),
             "show": "files 1 added 2 deleted 3 cut 0\n:raw\n\n+a diff\n",
             "look": "at %s in yes\n" % NEW,
@@ -238,13 +238,18 @@ def test_ways():
     for what, conf, line, values, want in (
             ("dry run", OFF, {}, {"flags": 1}, (WOULD, "")),
             ("landed", OFF, {"fetch": "tip %s default main format sha1 like "
-                             "%s\n" % (MOVED, TREE)}, {}, (LANDED, "")),
+                             "%s fork -\n" % (MOVED, TREE)}, {}, (LANDED, "")),
             ("merge", OFF, {}, {"parent2": NEW, "merge_branch": "next",
                                 "merged": 1}, (PUSHED, "")),
+            ("merge of the default", OFF, {
+                "fetch": "tip - default next format sha1 like - fork %s\n" %
+                MOVED}, {"parent2": NEW, "merge_branch": "next", "merged": 1},
+             (PUSHED, "")),
             ("existing", OFF, {"fetch": "tip %s default - format sha1 like "
-                               "-\n" % BASE}, {}, (PUSHED, "")),
+                               "- fork -\n" % BASE}, {}, (PUSHED, "")),
             ("forced", OFF + "allow_force yes\n", {
-                "fetch": "tip %s default main format sha1 like -\n" % MOVED},
+                "fetch": "tip %s default main format sha1 like - fork -\n" %
+                MOVED},
              {"flags": 2}, (PUSHED, "")),
             ("default", OFF + "allow_protected_ref yes\n", {},
              {"branch": "main"}, (PUSHED, "")),
@@ -270,6 +275,11 @@ def test_ways():
                    h.named("JUDGE_PUBLISH")[0]["merged"] == 1 and
                    h.named("JUDGE_PUBLISH")[0]["parent2"] == NEW,
                    "and no byte of it comes from the sandbox", h.got)
+            if what.startswith("merge"):
+                q = h.named("JUDGE_PUBLISH")[0]
+                ok((q["allow"], q["fork"]) == ((4, MOVED) if "of" in what else
+                                               (0, "")),
+                   "what others run is taken from the default branch", q)
             if what == "forced":
                 g = h.grant(PUSH)
                 ok((g["force"], g["old_id"]) == (1, MOVED), "from there", g)
@@ -293,7 +303,7 @@ def test_ways():
 
 def test_again():
     """What was pushed is known again by its paths, as long as it is there."""
-    at = "tip %s default main format sha1 like -\n" % NEW
+    at = "tip %s default main format sha1 like - fork -\n" % NEW
     for what, step, more, values, want in (
             ("again", "unchanged", {}, {}, LANDED),
             ("again, with what was deleted", "missing", {}, {}, LANDED),
@@ -315,7 +325,7 @@ def test_again():
         w, box, s = begun(h)
         end(h, w, s)
         h.judged = {"step": "unchanged", "reason": "x"}
-        h.line["fetch"] = "tip - default main format sha1 like -\n"
+        h.line["fetch"] = "tip - default main format sha1 like - fork -\n"
         m = end(h, w, start(h, w, box, base=NEW))
         ok(m["outcome"] == REFUSED, "it is there no more", m)
 
@@ -959,7 +969,8 @@ def test_killed():
             m = operator(h, "CTL_PUBLISH_RECONCILE", publish=s["publish"])
             ok(m["code"] == "unknown_run", "then there is nothing to ask", m)
             if outcome == "pushed":     # and is known again
-                h.line["fetch"] = "tip %s default main format sha1 like -\n" \
+                h.line["fetch"] = \
+                    "tip %s default main format sha1 like - fork -\n" \
                     % NEW
                 h.judged = {"step": "unchanged", "reason": "x"}
                 w, _, t = begun(h, base=NEW)
@@ -1097,16 +1108,19 @@ def test_fetch():
     for step, line in (
             ("fetch", "no fetch fatal: unable to access\n"),
             ("no_such_base", "no no_such_base the repository is empty\n"),
-            ("upstream_moved", "tip %s default main format sha1 like -\n" %
-             MOVED),
-            ("protected_ref", "tip - default topic format sha1 like -\n"),
+            ("upstream_moved",
+             "tip %s default main format sha1 like - fork -\n" % MOVED),
+            ("protected_ref", "tip - default topic format sha1 like - fork -\n"),
             ("suite", ""), ("suite", "\n"), ("suite", "tip -\n"),
             ("suite", "no nonsense\n"),
-            ("suite", "tip - default main format sha256 like -\n"),
-            ("suite", "tip %s default main format sha1 like -\n" % MOVED[1:]),
-            ("suite", "tip - default main format sha1 like - more\n"),
-            ("suite", "tip - default main format sha1 like -"),
-            ("suite", "tip - default %s format sha1 like -\n" % ("x" * 245)),
+            ("suite", "tip - default main format sha256 like - fork -\n"),
+            ("suite",
+             "tip %s default main format sha1 like - fork -\n" % MOVED[1:]),
+            ("suite", "tip - default main format sha1 like - fork x\n"),
+            ("suite", "tip - default main format sha1 like - fork - more\n"),
+            ("suite", "tip - default main format sha1 like - fork -"),
+            ("suite",
+             "tip - default %s format sha1 like - fork -\n" % ("x" * 245)),
             ("suite", "x" * 2000 + "\n"), ("suite", "tip\0 -\n")):
         with World() as h:
             h.line["fetch"] = line

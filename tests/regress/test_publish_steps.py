@@ -180,7 +180,8 @@ def publish(p, files, base, branch="topic", second="-", force="0",
             brought=()):
     """the line of each step; the last one that was"""
     said = p.fetch(base, branch, second, brought=len(brought))
-    m = re.fullmatch(r"tip (\S+) default (\S+) format (\S+) like (\S+)", said)
+    m = re.fullmatch(r"tip (\S+) default (\S+) format (\S+) like (\S+) "
+                     r"fork (\S+)", said)
     if not m:
         return [said]
     tree = whole(p.r, base, {**files, **dict(brought)})
@@ -212,7 +213,7 @@ def test_new_branch():
         n = len(W.gh.log)
         v = publish(p, {"a": "one\n", "d/e/new": "new\n", "d/b": None}, base)
         landed(p, v, "a new branch")
-        ok(v[0] == "tip - default main format sha1 like -", "what is there",
+        ok(v[0] == "tip - default main format sha1 like - fork -", "what is there",
            v)
         have = p.objects()
         want = [base] + [r.git("rev-parse", base + x) for x in (
@@ -228,7 +229,7 @@ def test_new_branch():
         # once more: it is there already
     with Publisher(r, ["a", "d/e/new", "d/b"]) as p:
         v = p.fetch(base)
-        ok(v == "tip %s default main format sha1 like %s" % (
+        ok(v == "tip %s default main format sha1 like %s fork -" % (
             r.tip("refs/heads/topic"), r.git("rev-parse", "topic^{tree}")),
            "a publication that landed is known again", v)
 
@@ -241,7 +242,7 @@ def test_existing_branch():
     old = base
     with Publisher(r, ["b"]) as p:
         v = p.fetch(r.tip())
-        ok(v == "tip %s default main format sha1 like -" %
+        ok(v == "tip %s default main format sha1 like - fork -" %
            r.tip("refs/heads/topic"), "it moved: that is said", v)
         base = r.tip("refs/heads/topic")
         commit(r, {"c": "c\n"}, "refs/heads/topic", base)
@@ -338,10 +339,11 @@ def test_merge():
            "has both parents")
     with Publisher(r, ["c"]) as p:
         v = p.fetch(base, second=other)
-        ok(v.split()[-1] == r.git("rev-parse", "topic^{tree}"),
+        ok(v.split()[-3:] == [r.git("rev-parse", "topic^{tree}"), "fork",
+                              r.git("rev-parse", base + "^")],
            "and is known again", v)
         v = p.fetch(base)
-        ok(v.split()[-1] == "-" or v.startswith("no "), "as that alone", v)
+        ok(v.split()[-3] == "-" or v.startswith("no "), "as that alone", v)
 
 
 def test_merged():
@@ -376,9 +378,11 @@ def test_merged():
         have = p.objects()
         want = [r.git("rev-parse", x) for x in (
             base, second, base + "^{tree}", second + "^{tree}", base + ":d",
+            base + "^", base + "^^{tree}", base + "^:d",
             second + ":d", second + ":.gitattributes", base + ":a")]
         ok(set(want) <= set(have) and r.git("rev-parse", second + ":d/new")
-           not in have, "the judge gets both parents' trees", have)
+           not in have, "the judge gets both parents' trees, and those of "
+           "where they parted", have)
 
 
     with Publisher(r, names) as p:
@@ -406,7 +410,33 @@ def test_merged_lies():
             shutil.rmtree(p.dir + "/repo")
             shutil.rmtree(p.dir + "/line", ignore_errors=True)
         v = p.fetch(base, second=side, merged="side", brought=1)
-        ok(v.startswith("tip - "), "of the branch that it is of", v)
+        ok(v.startswith("tip - ") and v.endswith(" fork " + base),
+           "of the branch that it is of", v)
+
+
+def test_fork():
+    """Where both sides parted, whatever is between."""
+    r = W.repo({"a": "1\n"})
+    old = r.tip()
+    parted = commit(r, {"b": "1\n"}, base=old)
+    commit(r, {"m": "1\n"}, base=parted)
+    r.git("fast-import", "--quiet", data=b"".join(
+        b"commit refs/heads/topic\ncommitter T <t@x.y> 1700000000 +0000\n"
+        b"data 1\nm\n%sM 644 inline t\ndata 3\n%03d\n" % (
+            b"" if i else b"from %s\n" % parted.encode(), i)
+        for i in range(120)))
+    base = r.tip("refs/heads/topic")
+    alone = commit(r, {"a": "2\n"}, "refs/heads/alone")
+    for what, second, merged, want in (
+            ("the tip", r.tip(), "main", parted),
+            ("an ancestor of the base", old, "main", old),
+            ("of no common history", alone, "alone", "-")):
+        with Publisher(r, ["a"]) as p:
+            v = p.fetch(base, second=second, merged=merged, brought=1)
+            ok(v.endswith(" fork " + want), what, v)
+    with Publisher(r, ["a"]) as p:
+        v = p.fetch("1" * 40, second=r.tip(), brought=1)
+        ok(v.startswith("no no_such_base"), "no base to part from", v)
 
 
 # --- what is shown ----------------------------------------------------------------
