@@ -79,8 +79,8 @@ override_holds(const struct publish *p)
 {
 	const struct override *o = override_of(p);
 
-	return (p->waived_total == 0 || p->override == 0 ||
-	    (o != NULL && o->serial == p->override));
+	return (p->waived_total == 0 || (o != NULL &&
+	    o->serial == p->override));
 }
 
 void
@@ -207,20 +207,6 @@ finding_find(const struct publish *p, const char *print, struct finding *ret)
 	}
 }
 
-static struct publish *
-publish_own(struct monitor *m, const struct worker *w,
-    const struct sbx_override_ask *q)
-{
-	struct publish *p;
-
-	for (p = m->publishes; p < m->publishes + MAX_PUBLISHES; p++)
-		if (p->used && p->who == w->who &&
-		    strcmp(p->id, q->publish) == 0 &&
-		    strcmp(p->work, q->container) == 0)
-			return (p);
-	return (NULL);
-}
-
 /* NULL, or a word for why not, with next and a sentence. */
 static const char *
 barred(struct monitor *m, const struct worker *w, const struct publish *p,
@@ -283,15 +269,17 @@ findings_good(struct worker *w, const struct publish *p,
 	return (true);
 }
 
-static void
+/* false: there is no room. */
+static bool
 add_print(struct override *o, const char *print)
 {
 	for (uint32_t i = 0; i < o->n; i++)
 		if (strcmp(o->prints[i], print) == 0)
-			return;
-	if (o->n < PRINTS_MAX)
-		memcpy(o->prints[o->n], print, 65);
-	o->n++;
+			return (true);
+	if (o->n == PRINTS_MAX)
+		return (false);
+	memcpy(o->prints[o->n++], print, 65);
+	return (true);
 }
 
 /* With those that hold already.  false: they are too many. */
@@ -300,13 +288,14 @@ collect(struct override *o, const struct override *old,
     const struct sbx_strs *prints)
 {
 	const char *s = NULL;
+	bool room = true;
 
 	o->prints = sbx_xcalloc(PRINTS_MAX, sizeof(*o->prints));
 	for (uint32_t i = 0; old != NULL && i < old->n; i++)
-		add_print(o, old->prints[i]);
-	while ((s = sbx_strs_next(prints, s)) != NULL)
-		add_print(o, s);
-	return (o->n <= PRINTS_MAX);
+		(void)add_print(o, old->prints[i]);	/* as it had them */
+	while (room && (s = sbx_strs_next(prints, s)) != NULL)
+		room = add_print(o, s);
+	return (room);
 }
 
 static void
@@ -337,7 +326,7 @@ static void
 recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
     const char *why)
 {
-	struct publish *p = NULL;
+	struct publish *p = publish_find(m, w->who, w->ask.run);
 	struct override *o = NULL, *old;
 
 	why = journal_why(in, why);
@@ -345,10 +334,6 @@ recorded(struct monitor *m, struct worker *w, struct sbx_in *in,
 		if (m->overrides[i].used && !m->overrides[i].held &&
 		    strcmp(m->overrides[i].id, w->ask.grant) == 0)
 			o = &m->overrides[i];
-	for (size_t i = 0; i < MAX_PUBLISHES; i++)
-		if (m->publishes[i].used && m->publishes[i].who == w->who &&
-		    strcmp(m->publishes[i].id, w->ask.run) == 0)
-			p = &m->publishes[i];
 	if (why == NULL && (o == NULL || p == NULL))
 		why = "it took too long";
 	if (why != NULL) {
@@ -430,9 +415,11 @@ void
 override_ask(struct monitor *m, struct worker *w,
     const struct sbx_override_ask *q)
 {
-	struct publish *p = publish_own(m, w, q);
+	struct publish *p = publish_find(m, w->who, q->publish);
 	const char *code, *next, *why;
 
+	if (p != NULL && strcmp(p->work, q->container) != 0)
+		p = NULL;
 	if ((code = barred(m, w, p, &next, &why)) != NULL) {
 		journal_add(m, &(struct record){ .op = TOOL,
 		    .phase = "refused", .who = w->who,

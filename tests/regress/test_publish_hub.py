@@ -351,13 +351,13 @@ def waived(h):
     return h.named("JUDGE_PUBLISH")[-1]["waived"]
 
 
-def secret(h, w, box, **values):
+def secret(h, w, box, what=(2, 0), **values):
     """one that is refused"""
     good, h.judged = h.judged, {"step": "secret", "reason": "x", "total": 2,
-                                "findings": found()}
+                                "findings": found(*what)}
     s = start(h, w, box, **values)
     m = end(h, w, s)
-    ok(m["step"] == "secret" and m["findings"] == found(), "a secret", m)
+    ok(m["step"] == "secret" and m["findings"] == found(*what), "a secret", m)
     h.judged = good
     return s
 
@@ -427,6 +427,25 @@ def test_override():
         m = end(h, w, s)
         ok(m["outcome"] == REFUSED and m["step"] == "secret", "for one only",
            m)
+    with World() as h:
+        a = client(h)
+        box = box_of(h, a)
+        w = h.begin(a, "publish")
+        u = h.begin(a, TOOL, client_can=1, inputs=YES)
+        h.judged["nwaived"] = 1
+        m = end(h, w, start(h, w, box))
+        ok(m["outcome"] == REFUSED and m["step"] == "secret",
+           "a judge lets out none by itself", m)
+        for i in range(4):
+            m = override(h, u, box, secret(h, w, box, (64, 64 * i)),
+                         PRINTS[64 * i:64 * i + 64])
+        ok(m["count"] == 256, "as many as may be", m)
+        m = override(h, u, box, secret(h, w, box, (64, 250)),
+                     PRINTS[250:314])
+        ok(refused(m, "busy"), "and no more", m)
+        m = override(h, u, box, secret(h, w, box, (64, 192)),
+                     PRINTS[192:256])
+        ok(m["count"] == 256, "the same ones again", m)
 
 
 def test_override_barred():
