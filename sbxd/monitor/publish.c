@@ -64,8 +64,8 @@ publish_of_grant(struct monitor *m, const char *id)
 	return (NULL);
 }
 
-static void
-within(struct publish *p, uint64_t ns)
+void
+publish_within(struct publish *p, uint64_t ns)
 {
 	p->by_ns = sbx_mono_ns() + ns;
 	tick_arm(p->m);
@@ -205,7 +205,7 @@ run_script(struct publish *p, const char *const *args, size_t nargs)
 	}
 	if (p->phase == SBX_PUBLISH_PUSHING)
 		p->push_ran = true;
-	within(p, row->seconds * S_NS + SLACK_NS);
+	publish_within(p, row->seconds * S_NS + SLACK_NS);
 }
 
 static const char *
@@ -274,7 +274,7 @@ want_grant(struct publish *p, const struct sbx_ctl_grant *q, char ret_id[17])
 {
 	struct sandbox *sb = sandbox_find(p->m, p->box);
 
-	within(p, GRANT_NS);
+	publish_within(p, GRANT_NS);
 	if (sb == NULL || !grant_publish(p->m, sb, p->host, p->repo, q,
 	    ret_id))
 		publish_refuse(p, "suite", "there is no room for a grant, or "
@@ -327,7 +327,7 @@ read_base(struct publish *p)
 		return;
 	}
 	p->asked[PUBLISH_BASE] = ++p->m->next_id;
-	within(p, BASE_NS);
+	publish_within(p, BASE_NS);
 	(void)sbx_send_engine_file(engine, p->asked[PUBLISH_BASE], &q,
 	    (int[]){ none, p->base_fd });
 }
@@ -420,7 +420,7 @@ judge_it(struct publish *p)
 		return;
 	}
 	p->phase = SBX_PUBLISH_JUDGING;
-	within(p, FILES_NS);
+	publish_within(p, FILES_NS);
 	if (work == NULL || work->who != p->who ||
 	    work->state != SBX_SANDBOX_READY)
 		publish_refuse(p, "suite", "the sandbox of the files is gone");
@@ -645,10 +645,12 @@ publish_push(struct publish *p)
 	(void)snprintf(ref, sizeof(ref), "refs/heads/%s", p->branch);
 	(void)snprintf(old, sizeof(old), "%.*s", (int)strlen(p->base),
 	    p->tip[0] != '\0' ? p->tip : zeros);
-	if (p->phase == SBX_PUBLISH_APPROVAL && repos_source(p->m, p->host)) {
+	if (p->phase != SBX_PUBLISH_PUSHING && p->fetch[0] == '\0' &&
+	    repos_source(p->m, p->host)) {
+		/* it waited, and the grant to read is over */
 		p->phase = SBX_PUBLISH_PUSHING;
 		want_grant(p, NULL, p->fetch);
-		return;		/* until it may be read again */
+		return;
 	}
 	p->phase = SBX_PUBLISH_PUSHING;
 	journal_add(p->m, &(struct record){ .op = "publish", .phase = "push",
@@ -670,7 +672,7 @@ hold(struct publish *p)
 	p->fetch[0] = '\0';
 	grant_drop(p->m, fetch, "its publication waits");
 	p->phase = SBX_PUBLISH_APPROVAL;
-	within(p, PUBLISH_APPROVAL_NS);
+	publish_within(p, PUBLISH_APPROVAL_NS);
 	journal_add(p->m, &(struct record){ .op = "publish", .phase = "held",
 	    .who = p->who, .container = p->work, .run = p->id }, "host",
 	    p->host, "repo", p->repo, "branch", p->branch, "commit",
@@ -784,7 +786,7 @@ publish_run_ended(struct monitor *m, struct sandbox *sb)
 		publish_refuse(p, "suite", "what its script said cannot be "
 		    "read");
 	else
-		within(p, READ_NS);
+		publish_within(p, READ_NS);
 	return (true);
 }
 

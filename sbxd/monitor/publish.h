@@ -8,6 +8,8 @@
 /* --- publish.c, publish_ask.c --------------------------------------------------- */
 const char *publish_outcome(const struct publish *p);	/* a word */
 void publish_end(struct publish *p, enum sbx_publish_outcome outcome);
+/* Its next step is to be over by then, or it is refused. */
+void publish_within(struct publish *p, uint64_t ns);
 bool publish_branch_is_good(const char *s);
 /* For a new one of who's; NULL: as many are under way as may be. */
 struct publish *publish_room(struct monitor *m, const struct principal *who);

@@ -1,4 +1,4 @@
-#include "sbxd/monitor/monitor.h"
+#include "sbxd/monitor/publish.h"
 
 #include <string.h>
 
@@ -11,13 +11,6 @@
 
 #define START_NS (600 * S_NS)		/* for one to be told of */
 #define RUN_NS (4 * 3600 * S_NS)	/* above all that its tests may take */
-
-static void
-within(struct publish *p, uint64_t ns)
-{
-	p->by_ns = sbx_mono_ns() + ns;
-	tick_arm(p->m);
-}
 
 void
 publish_gate_begin(struct publish *p)
@@ -37,7 +30,7 @@ publish_gate_begin(struct publish *p)
 			publish_refuse(p, "verify_gate", NULL);
 			return;
 		}
-		within(p, START_NS);
+		publish_within(p, START_NS);
 		publish_tell(p);
 		return;
 	}
@@ -95,7 +88,7 @@ publish_gate(struct monitor *m, struct worker *w,
 	}
 	memcpy(p->gate, g->id, sizeof(p->gate));
 	p->gate_status = "running";
-	within(p, RUN_NS);
+	publish_within(p, RUN_NS);
 	if (g->phase == SBX_GATE_ENDED)
 		looked_at(p, g);
 	publish_state_send(w, p);

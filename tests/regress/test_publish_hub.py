@@ -727,6 +727,8 @@ def test_gate_first():
         m = end(h, w, s)
         ok(m["outcome"] == PUSHED and h.grant(PUSH), "by itself, when what "
            "read the base has ended, too", m)
+        ok([g["op"] for g in h.named("GRANT_OPEN")] == [FETCH, FETCH, PUSH],
+           "it may be read again for the push")
     with World(CONF) as h:  # cancelled meanwhile
         a = client(h)
         box, came = box_of(h, a), hold(h, "JUDGE_TREE")
