@@ -35,6 +35,7 @@ struct pushed {
 	char host[254], repo[141], branch[245];
 	char old[65], commit[65], tree[65], names_hash[65];
 };
+_Static_assert(sizeof(struct pushed) == 1016, "another PUSHED_SET with it");
 
 int
 setup_pushes(struct monitor *m, int dir, struct sbx_err *err)
@@ -311,8 +312,8 @@ publish_reconcile_tick(struct monitor *m, uint64_t now_ns)
 		    wall - q->wall_ns < AGE_NS))
 			continue;
 		m->push_next_ns = now_ns + TRY_NS;
-		m->push_tries[i]++;
-		(void)look(m, q);	/* else again later */
+		if (look(m, q) == NULL)
+			m->push_tries[i]++;	/* else again later */
 		return;
 	}
 }
