@@ -18,7 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-
 struct rest {
 	struct courier *c;
 	const struct sbx_courier_rest *m;

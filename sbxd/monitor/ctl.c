@@ -145,7 +145,7 @@ void
 ctl_over(struct ctl *c)
 {
 	sbx_peer_set_state(c->peer, CTL_OVER);
-	c->back_id = 0;
+	c->back_id = c->look_id = 0;
 	c->by_ns = sbx_mono_ns() + FIRST_NS;
 	tick_arm(c->m);
 }

@@ -1206,9 +1206,6 @@ const struct pass *gate_pass(const struct principal *who, const char *tree);
 /* 0, or an sbx_error: the judge broke the protocol. */
 int gate_treed(struct gate *g, const struct sbx_judge_treed *q);
 int gate_verdict(struct gate *g, const struct sbx_judge_verdict *v);
-/* Own ones only; NULL: there is none of that id. */
-struct gate *gate_find(struct monitor *m, const struct principal *who,
-    const char *id);
 void gate_call_ended(struct monitor *m, const struct call *c, bool undo);
 /* Own ones only; NULL: there is none of that id. */
 struct gate *gate_find(struct monitor *m, const struct principal *who,
@@ -1218,7 +1215,6 @@ void gate_fail(struct gate *g, const char *reason);
 void gate_free(struct gate *g);
 /* The answer to what w asked. */
 void gate_state_send(struct worker *w, const struct gate *g);
-
 void gate_drop_principal(struct monitor *m, const struct principal *p);
 void gate_tick(struct monitor *m, uint64_t now_ns);
 void gate_shutdown(struct monitor *m);	/* record what does not end by itself */

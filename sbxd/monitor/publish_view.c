@@ -273,7 +273,6 @@ publish_looked(struct monitor *m, struct sbx_in *in)
 
 	if (c == NULL)
 		return (false);
-	c->look_id = 0;
 	if ((p = find(m, c->publish)) == NULL)
 		refuse_unknown(c, c->publish);
 	else if (in->hdr.type == SBX_MSG_RUN_DATA)
@@ -330,7 +329,7 @@ decline(struct ctl *c, struct publish *p, const char *reason)
 	answered(c);
 }
 
-/* What is meant is said whole: an answer to something else does nothing. */
+/* Safe: what is meant is said whole; an answer to something else does nothing. */
 void
 publish_answer(struct ctl *c, const struct sbx_ctl_publish_answer *q)
 {
@@ -368,8 +367,6 @@ publish_recorded(struct monitor *m, const struct sbx_in *in)
 	if (p == NULL)
 		return (false);
 	p->approve_id = 0;
-	if (c != NULL)
-		c->look_id = 0;
 	if ((why = journal_why(in, "")) != NULL) {
 		if (c != NULL)
 			ctl_refuse(c, "journal_unavailable", "Try again "
@@ -395,9 +392,7 @@ publish_unanswered(struct publish *p)
 	struct ctl *c = looking(p->m, p->approve_id);
 
 	p->approve_id = 0;
-	if (c == NULL)
-		return;
-	c->look_id = 0;
-	ctl_refuse(c, "not_waiting", "See `sbx publish show`.",
-	    "publication %s ended meanwhile", p->id);
+	if (c != NULL)
+		ctl_refuse(c, "not_waiting", "See `sbx publish show`.",
+		    "publication %s ended meanwhile", p->id);
 }
