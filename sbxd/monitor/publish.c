@@ -662,15 +662,22 @@ publish_push(struct publish *p)
 	memcpy(p->granted, p->push, sizeof(p->granted));
 }
 
-/* Until an operator says so (publish_view.c); with no credential meanwhile. */
-static void
-hold(struct publish *p)
+/* It waits for others, with no credential meanwhile. */
+void
+publish_rest(struct publish *p)
 {
 	char fetch[sizeof(p->fetch)];
 
 	memcpy(fetch, p->fetch, sizeof(fetch));
 	p->fetch[0] = '\0';
 	grant_drop(p->m, fetch, "its publication waits");
+}
+
+/* Until an operator says so (publish_view.c). */
+static void
+hold(struct publish *p)
+{
+	publish_rest(p);
 	p->phase = SBX_PUBLISH_APPROVAL;
 	publish_within(p, PUBLISH_APPROVAL_NS);
 	journal_add(p->m, &(struct record){ .op = "publish", .phase = "held",
@@ -933,8 +940,7 @@ publish_grant_over(struct monitor *m, const char *grant, const char *code,
 		p->push[0] = '\0';
 	else
 		p->fetch[0] = '\0';
-	/* a verification may outlast what the base was read with */
-	if ((p->push_ran || p->phase == SBX_PUBLISH_GATE) && !locked)
+	if (p->push_ran && !locked)
 		return;
 	publish_refuse(p, locked ? "locked" : "suite", "the repository cannot "
 	    "be reached with a credential any more: %s", why);

@@ -13,7 +13,9 @@ void publish_within(struct publish *p, uint64_t ns);
 bool publish_branch_is_good(const char *s);
 /* For a new one of who's; NULL: as many are under way as may be. */
 struct publish *publish_room(struct monitor *m, const struct principal *who);
-/* From its approval on. */
+/* Without a grant, until its push. */
+void publish_rest(struct publish *p);
+/* From its verification and its approval on. */
 void publish_push(struct publish *p);
 
 /* --- publish_view.c: what operators see of them, and their word ---------------- */

@@ -30,6 +30,7 @@ publish_gate_begin(struct publish *p)
 			publish_refuse(p, "verify_gate", NULL);
 			return;
 		}
+		publish_rest(p);
 		publish_within(p, START_NS);
 		publish_tell(p);
 		return;

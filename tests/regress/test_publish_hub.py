@@ -213,6 +213,8 @@ def test_push():
            h.got["judge"][0] == b"a\0b/c\0" and
            h.got["judge"][1:] == [b"of the base", b"a message", b""],
            "all of the same names", h.got)
+        ok(h.named("SANDBOX_CREATE")[-1]["cpu_milli"] ==
+           1000 * os.sysconf("SC_NPROCESSORS_ONLN"), "it has all processors")
         q = h.named("JUDGE_PUBLISH")[0]
         ok((q["base"], q["parent2"], q["base_offset"], q["base_length"],
             q["author"], q["allow"]) == (
@@ -716,8 +718,9 @@ def test_gate_first():
         w = h.begin(a, "publish")
         s = start(h, w, box, flags=4)
         end(h, w, s)
-        h.peers["proxy"].send("GRANT_STATE", grant=h.grant(FETCH)["grant"],
-                              state=GRANT_REFUSED, uses=0, reason="over")
+        g = h.grant(FETCH)["grant"]
+        ok(g in [x["grant"] for x in h.named("GRANT_REVOKE")],
+           "no credential waits with it")
         h.result(w)         # handed over: it goes on without its call
         w = h.begin(a, "publish")
         h.ask(w, "PUBLISH_GATE", publish=s["publish"],
@@ -725,10 +728,11 @@ def test_gate_first():
         h.result(w)
         w = h.begin(a, "publish")
         m = end(h, w, s)
-        ok(m["outcome"] == PUSHED and h.grant(PUSH), "by itself, when what "
-           "read the base has ended, too", m)
-        ok([g["op"] for g in h.named("GRANT_OPEN")] == [FETCH, FETCH, PUSH],
+        ok(m["outcome"] == PUSHED and h.grant(FETCH)["grant"] != g,
+           "by itself, and with a new one", m)
+        ok([x["op"] for x in h.named("GRANT_OPEN")] == [FETCH, FETCH, PUSH],
            "it may be read again for the push")
+        clean(h, s, "a verified one", 0)
     with World(CONF) as h:  # cancelled meanwhile
         a = client(h)
         box, came = box_of(h, a), hold(h, "JUDGE_TREE")
