@@ -167,7 +167,7 @@ has_options(const char *caps, size_t n)
 
 /* What a packet before the flush says; all borrowed. */
 struct line {
-	bool shallow;		/* it is no command */
+	bool shallow, cert;	/* it is no command; a signed push begins */
 	size_t id;		/* of each of its two ids */
 	const char *ref, *caps;	/* caps NULL: it has none */
 	size_t nref, ncaps;
@@ -190,11 +190,14 @@ line_read(const struct pkt *pkt, bool first, struct line *l)
 	if (nul != NULL && (!first || !capabilities_are_good(l->caps,
 	    l->ncaps)))
 		return (false);		/* the first has them, once */
+	l->cert = nul != NULL && is(pkt->p, n, "push-cert");
+	if (l->cert)
+		return (true);
 	l->id = oid_len(pkt->p, n);
 	if (l->id == 0 || n < 2 * l->id + 3 || pkt->p[l->id] != ' ' ||
 	    oid_len(pkt->p + l->id + 1, n - l->id - 1) != l->id ||
 	    pkt->p[2 * l->id + 1] != ' ')
-		return (false);		/* push-cert, too */
+		return (false);
 	l->ref = pkt->p + 2 * l->id + 2;
 	l->nref = n - 2 * l->id - 2;
 	return (true);
@@ -233,6 +236,7 @@ judge_command(const char *s, const struct line *l, const struct push_grant *g)
 /* The state of one request's head. */
 struct head {
 	unsigned commands;
+	bool cert;		/* its commands are in a certificate */
 	const char *why;	/* the first thing that was not granted */
 };
 
@@ -243,10 +247,18 @@ command(struct head *h, const struct pkt *pkt, const struct push_grant *g)
 	struct line l;
 	const char *why;
 
+	if (h->cert)
+		return (true);
 	if (!line_read(pkt, h->commands == 0, &l))
 		return (false);
 	if (l.shallow)
 		return (true);
+	if (l.cert) {
+		h->cert = true;
+		h->commands = 1;
+		h->why = "it is signed (--signed), which is never granted";
+		return (true);
+	}
 	/* "ci.skip": what hosts do with them nobody granted */
 	if (l.caps != NULL && has_options(l.caps, l.ncaps))
 		h->why = "it has push options, which are never granted";
@@ -325,13 +337,16 @@ report(const char *p, size_t n, const char *why, struct sbx_buf *out)
 {
 	struct pkt pkt;
 	struct line l;
-	bool first = true;
+	bool first = true, cert = false;
 
 	if (!put(out, "", "unpack " PUSH_BLOCKED "%s\n", why))
 		return (false);
 	while (pkt_next(&p, &n, &pkt) == 0 && pkt.kind == PKT_DATA) {
-		if (!line_read(&pkt, first, &l))
+		if (!line_read(&pkt, first, &l)) {
+			if (cert)
+				continue;	/* more than commands is in it */
 			return (false);
+		}
 		if (l.shallow)
 			continue;
 		if (first && (!line_wants(&l, "side-band-64k") ||
@@ -339,8 +354,9 @@ report(const char *p, size_t n, const char *why, struct sbx_buf *out)
 		    line_wants(&l, "report-status-v2"))))
 			return (false);
 		first = false;
-		if (!can_be_named(&l) || !put(out, "", "ng %.*s " PUSH_BLOCKED
-		    "%s\n", (int)l.nref, l.ref, why))
+		cert |= l.cert;
+		if (!l.cert && (!can_be_named(&l) || !put(out, "", "ng %.*s "
+		    PUSH_BLOCKED "%s\n", (int)l.nref, l.ref, why)))
 			return (false);
 	}
 	return (!first && sbx_buf_str(out, "0000") == 0);

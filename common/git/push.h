@@ -27,8 +27,8 @@ struct push_grant {
 
 /*
  * The n bytes at p are the beginning of the request's body.  *ret_used: the
- * bytes of commands; a pack, or nothing, follows.  Push options are never what
- * was granted.
+ * bytes of commands; a pack, or nothing, follows.  Push options and signed pushes
+ * are never what was granted.
  * 0: exactly the one granted change; SBX_E_AGAIN: more bytes are needed;
  * SBX_E_POLICY: it reads well but is not what was granted; SBX_E_SYNTAX.
  * *ret_why says what, for a human, and is valid in both cases.

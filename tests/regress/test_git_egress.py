@@ -55,6 +55,7 @@ class Place:
         self.local("-C", bare, "config", "uploadpack.allowFilter", "true")
         self.local("-C", bare, "config", "receive.advertisePushOptions",
                    "true")
+        self.local("-C", bare, "config", "receive.certNonceSeed", "x")
 
     def local(self, *args):
         return subprocess.run(
@@ -208,6 +209,16 @@ def pushes(x):
     refused(x, "the granted push, with a push option",
             x.git("-C", d, "push", "-o", "ci.skip", "origin", "topic"),
             "it has push options")
+    gpg = x.dir + "/home/gpg"       # what git takes for a signature
+    with open(gpg, "w", encoding="ascii") as f:
+        f.write("#!/bin/sh\ncat >/dev/null\nprintf '\\n[GNUPG:] SIG_CREATED "
+                "\\n' >&2\necho '-----BEGIN PGP SIGNATURE-----'\n")
+    os.chmod(gpg, 0o755)
+    grant(x, "refs/heads/topic", new, second)
+    refused(x, "the granted push, signed",
+            x.git("-C", d, "-c", "gpg.program=" + gpg, "push", "--signed",
+                  "origin", "topic"), "remote: BLOCKED by sbx: it is signed",
+            "topic (BLOCKED by sbx: it is signed")
     code, out = x.git("-C", d, "push", "origin", "topic")
     tap.same((code, x.tip()), (0, second), "the granted push itself")
     x.local("-C", d, "reset", "-q", "--hard", "HEAD~1")

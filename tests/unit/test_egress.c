@@ -391,6 +391,12 @@ flush(void)
 }
 
 #define PKT(s) pkt(s, sizeof(s) - 1)
+/* as git push --signed has it */
+#define CERT(command) \
+	(PKT("push-cert\0report-status side-band-64k\n"), \
+	PKT("certificate version 0.1\n"), PKT("pusher A <a@b.c> 1 +0000\n"), \
+	PKT("\n"), PKT(command), PKT("-----BEGIN PGP SIGNATURE-----\n"), \
+	PKT("push-cert-end\n"))
 
 static void
 judged(int want, const char *text, const char *label)
@@ -446,8 +452,8 @@ test_push(void)
 	PKT(A " " B " " REF);
 	judged(SBX_E_POLICY, "another ref", "the granted one second");
 	judged(SBX_E_POLICY, "nothing", "no command");
-	PKT("push-cert" CAPS);
-	judged(SBX_E_SYNTAX, "parse", "a push certificate");
+	CERT(A " " B " " REF);
+	judged(SBX_E_POLICY, "signed", "a push certificate");
 	PKT(A " " B " " REF CAPS);
 	PKT(A " " B " " REF CAPS);
 	judged(SBX_E_SYNTAX, "parse", "capabilities twice");
@@ -483,6 +489,11 @@ test_push(void)
 	judged(SBX_E_SYNTAX, "parse", "capabilities split by what git splits at");
 	PKT(A " " B " " REF "\0 quiet\npush-options");
 	judged(SBX_E_SYNTAX, "parse", "or by a newline");
+	PKT(A " " B " " REF "\0 quiet");
+	PKT("push-cert\0 quiet");
+	judged(SBX_E_SYNTAX, "parse", "nor begins one behind a command");
+	PKT("push-cert");
+	judged(SBX_E_SYNTAX, "parse", "or without capabilities");
 	PKT(A " " B " " REF "\0 quiet");
 	n = push_n;
 	r = push_judge(push, n, &g, &used, &why);
@@ -533,6 +544,12 @@ test_report(void)
 	PKT("shallow " B);
 	PKT(A " " B " refs/heads/topic2\0report-status-v2 side-band-64k");
 	reported(one, "from a shallow clone, in the newer form");
+	CERT(A " " B " refs/heads/topic2\n");
+	reported(one, "a signed one, too");
+	CERT(A " " B " refs/heads/\033[2J");
+	reported(NULL, "but with such a ref");
+	PKT("push-cert\0 report-status");
+	reported(NULL, "or to who takes no side band");
 	PKT(A " " B " refs/heads/topic2\0 side-band-64k");
 	reported(NULL, "not to who asks for no report");
 	PKT(A " " B " refs/heads/topic2\0 report-status");
