@@ -4,6 +4,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -126,6 +127,32 @@ show(const struct view *view, const char *dir, const char *cache)
 	if (fflush(stdout) != 0)
 		return (EXIT_FATAL);
 	return (res < 0 ? fail(&err) : EXIT_OK);
+}
+
+int
+cmd_journal_records(const char *dir, const char *cache, const char *run,
+    struct json_object *to, struct sbx_err *err)
+{
+	const struct journal_filter filter = { .run = run };
+	struct journal_reader *r;
+	struct journal_record rec;
+	struct journal_line l;
+	int res = journal_open(dir, &r, err);
+
+	if (res < 0)
+		return (res);
+	if (cache != NULL)
+		journal_cache(r, cache);
+	journal_want(r, &filter);
+	while ((res = journal_next(r, &l, err)) == 0) {
+		if (!journal_line_matches(&filter, &l) ||
+		    journal_parse(l.text, l.len, &rec) < 0)
+			continue;
+		json_object_array_add(to, json_object_get(rec.all));
+		journal_record_clear(&rec);
+	}
+	journal_close(r);
+	return (res == SBX_E_AGAIN ? 0 : res);
 }
 
 /*

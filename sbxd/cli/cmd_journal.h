@@ -8,5 +8,11 @@
  * usage, 2 when the journal cannot be read, 4 when it does not verify.
  */
 int cmd_journal(const char *dir, const char *cache, int argc, char **argv);
+/* The records of one run, each an object, behind those in the array to.  0, or
+ * what journal_open() and journal_next() return. */
+struct json_object;
+struct sbx_err;
+int cmd_journal_records(const char *dir, const char *cache, const char *run,
+    struct json_object *to, struct sbx_err *err);
 
 #endif

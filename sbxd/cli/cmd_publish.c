@@ -463,25 +463,41 @@ print_all(struct json_object *o)
 		printf("\n(cut here: the diff is longer than 4 MiB)\n");
 }
 
+static const char *
+cache_of(const struct cli *cli)
+{
+	return (cli->paths.cache[0] == '\0' ? NULL : cli->paths.cache);
+}
+
 /* Its records, of the journal of that suite. */
 static int
-print_records(const struct cli *cli, const struct found *f)
+print_records(const struct cli *cli, const struct found *f, char *dir)
 {
-	char dir[PATH_MAX + 64], run[32];
+	char run[32];
 	char *argv[] = { "journal", "show", "--run", run, NULL };
 
 	(void)sbx_strlcpy(run, f->run, sizeof(run));
-	(void)snprintf(dir, sizeof(dir), "%s/suite-%d/journal",
-	    cli->paths.state, f->slot);
 	printf("\nrecords:\n");
 	(void)fflush(stdout);
-	return (cmd_journal(dir, cli->paths.cache[0] == '\0' ? NULL :
-	    cli->paths.cache, 4, argv));
+	return (cmd_journal(dir, cache_of(cli), 4, argv));
+}
+
+static int
+json_records(const struct cli *cli, const struct found *f, const char *dir,
+    struct json_object *o)
+{
+	struct json_object *all = json_object_new_array();
+	struct sbx_err err = { 0 };
+	int r = cmd_journal_records(dir, cache_of(cli), f->run, all, &err);
+
+	json_object_object_add(o, "records", all);
+	return (r == 0 ? CLI_OK : ctl_fail(CLI_PEER, &err));
 }
 
 static int
 show(const struct cli *cli, const char *run)
 {
+	char dir[PATH_MAX + 64];
 	struct sbx_err err = { 0 };
 	struct shown s = { 0 };
 	struct found f;
@@ -489,16 +505,21 @@ show(const struct cli *cli, const char *run)
 
 	if (r != CLI_OK)
 		return (r);
+	(void)snprintf(dir, sizeof(dir), "%s/suite-%d/journal",
+	    cli->paths.state, f.slot);
 	if (get(cli, &f, &s, &err) != 0)
 		r = ctl_fail(CLI_PEER, &err);
 	else
 		take_shown(&s);
 	sbx_buf_clear(&s.text);
-	if (r == CLI_OK && cli->json)
-		return (print_json(s.o));
+	if (r == CLI_OK && cli->json) {
+		r = json_records(cli, &f, dir, s.o);
+		(void)print_json(s.o);
+		return (r);
+	}
 	if (r == CLI_OK) {
 		print_all(s.o);
-		r = print_records(cli, &f);
+		r = print_records(cli, &f, dir);
 	}
 	json_object_put(s.o);
 	return (r);

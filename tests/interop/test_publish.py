@@ -433,6 +433,9 @@ def approval(p):
             f["path"], f["mode"], f["status"], f["lines_added"],
             f["old_id"]) == ("add.js", "100644", "M", 1, p.repo.git(
                 "rev-parse", "main:add.js")), "what it is of", x)
+    v = [(i["op"], i["phase"]) for i in x["records"]]
+    ok(v[0] == ("publish", "start") and ("publish", "held") in v and
+       all(i["run_id"] == run for i in x["records"]), "with its records", v)
     t = p.s.sbx("publish", "show", run).stdout
     ok("+b + \xe9\\x1b[31m\n" in t and "\x1b" not in t and
        "held" in t.partition("\nrecords:\n")[2],
