@@ -349,6 +349,19 @@ put_merge(struct call *call, const struct pub *p)
 	result_u64(r, "merged_in_total", m->n);
 }
 
+/* Is it one that has to be declared? */
+static bool
+of_both(const struct pub *p, const char *path)
+{
+	struct pieces in = { p->said.data, p->said.data + p->said.len };
+	const char *name, *value;
+
+	while (next_pair(&in, &name, &value))
+		if (strcmp(name, "both") == 0 && strcmp(value, path) == 0)
+			return (true);
+	return (false);
+}
+
 /*
  * Somebody pushed to the branch since, and the work here does not know it: what
  * is declared of these files, or merged, would undo that.
@@ -363,7 +376,7 @@ overwrites(struct call *call, const struct pub *p, const struct names *n)
 
 	while (next_pair(&in, &name, &value)) {
 		if (strcmp(name, "moved") != 0 || (!declared(n, value) &&
-		    !declared(&p->merged, value)))
+		    !declared(&p->merged, value) && !of_both(p, value)))
 			continue;
 		if (count++ == 0) {
 			result_error(r, "upstream_overwrite", "Take the other "
@@ -787,8 +800,8 @@ publish(struct call *call, struct pub *p, struct names *n,
 		(void)gh_bad(call, "\"files\" must name what is published.");
 		return (0);
 	}
-	if (!merged_get(call, p, n, names) || undeclared(call, p, n) ||
-	    overwrites(call, p, n))
+	if (!merged_get(call, p, n, names) || overwrites(call, p, n) ||
+	    undeclared(call, p, n))
 		return (0);
 	r = start(call, p, names);
 	return (r != 0 ? call_refused(call, r) : follow(call, p, n, false));
