@@ -206,11 +206,23 @@
 	"printf 'at %s said %s ' $at $said; tail -c 400 err | tr -c ' -~' ' ' " \
 	"| tail -c 240; echo\n"
 
-/* What nobody's attributes, drivers or configuration have a part in. */
+/* What nobody's attributes, drivers or configuration have a part in.  In the place
+ * of old files that were too large to be fetched, a line that says so. */
 #define SHOW "base=$1 commit=$2; [ ! -s from ] || read -r base <from\n" \
 	"look() { git diff-tree -r --no-renames --no-ext-diff --no-textconv " \
 	"--no-color --full-index --no-abbrev \"$@\" $base $commit 2>err; }\n" \
-	"look --raw --numstat >list || no suite\n" \
+	"look --raw >list && look --raw -z >raw || no suite\n" \
+	"declare -A gone; while read -r id _; do gone[$id]=1; done < <(awk " \
+	"'$5 != \"A\" && $1 != \":160000\" { print $3 }' list | git cat-file " \
+	"--batch-check | grep ' missing$')\n" \
+	"if [ ${#gone[@]} -gt 0 ]; then export GIT_INDEX_FILE=/workspace/shown\n" \
+	"id=$(echo '(not here for the size of what is changed)' | " \
+	"git hash-object -w --stdin) && git read-tree $base 2>err && " \
+	"while IFS= read -r -d '' h && IFS= read -r -d '' p; do h=(${h#:}); [ -n \"${gone[${h[2]}]-}\" ] && " \
+	"printf '%s %s\\t%s\\0' ${h[0]} $id \"$p\"; done <raw | " \
+	"git update-index -z --index-info 2>err; base=$(git write-tree " \
+	"--missing-ok 2>err) || no suite; fi\n" \
+	"look --numstat >>list || no suite\n" \
 	"look -p | head -c 4194305 >patch; r=${PIPESTATUS[0]}\n" \
 	"cut=0; [ $(stat -c %s patch) -le 4194304 ] || cut=1 r=0\n" \
 	"[ $r -eq 0 ] || no suite\n" \

@@ -41,14 +41,12 @@ ask(const struct cli *cli, int slot, uint16_t type, const void *m,
 
 /* --- text for terminals ------------------------------------------------------------ */
 
-/* Secrets masked, and what is no text, or would steer a terminal or what is
- * beside it, as \xNN. */
+/* What is no text, or would steer a terminal or what is beside it, as \xNN. */
 static void
-make_safe(struct sbx_buf *b, char *text, size_t len)
+make_safe(struct sbx_buf *b, const char *text, size_t len)
 {
 	unsigned n;
 
-	(void)sbx_mask(text, &len);
 	for (size_t i = 0; i < len; i += n) {
 		const char *s = text + i;
 
@@ -69,10 +67,12 @@ safe_json(const char *s)
 {
 	SBX_CLEANUP_BUF struct sbx_buf b = { 0 };
 	char SBX_CLEANUP(free) *copy = sbx_xstrdup(s);
+	size_t len = strlen(copy);
 	struct json_object *o;
 
-	sbx_buf_init(&b, 4 * strlen(s) + 16);
-	make_safe(&b, copy, strlen(copy));
+	sbx_buf_init(&b, 4 * len + 16);
+	(void)sbx_mask(copy, &len);
+	make_safe(&b, copy, len);
 	o = json_object_new_string_len(b.len > 0 ? b.data : "", (int)b.len);
 	return (o);
 }
@@ -379,19 +379,25 @@ numbers_of(struct json_object *o, char *line)
 		    json_object_new_int64((int64_t)n));
 }
 
-/* "files" and "diff" to s->o; masked as a whole, as a key has several lines. */
+/*
+ * "files" and "diff" to s->o; masked as a whole, as a key has several lines.
+ * Whoever made the files decides what looks like a secret: that something is not
+ * shown is said, and bare shows it.
+ */
 static void
-take_shown(struct shown *s)
+take_shown(struct shown *s, bool bare)
 {
 	SBX_CLEANUP_BUF struct sbx_buf safe = { 0 };
 	struct json_object *files = json_object_new_array();
 	char *at, *line;
-	size_t next = 0;
+	size_t next = 0, masked = 0;
 
 	json_object_object_add(s->o, "files", files);
 	if (s->text.len == 0)
 		return;
 	sbx_buf_init(&safe, 4u * SHOWN_MAX);
+	if (!bare)
+		masked = sbx_mask(s->text.data, &s->text.len);
 	make_safe(&safe, s->text.data, s->text.len);
 	at = safe.data;
 	(void)strsep(&at, "\n");	/* the monitor has read that */
@@ -403,6 +409,9 @@ take_shown(struct shown *s)
 			    line);
 	json_object_object_add(s->o, "diff", json_object_new_string(
 	    at != NULL ? at : ""));
+	if (masked > 0)
+		json_object_object_add(s->o, "masked",
+		    json_object_new_int64((int64_t)masked));
 }
 
 /* --- show ------------------------------------------------------------------------------- */
@@ -461,6 +470,10 @@ print_all(struct json_object *o)
 	if (json_object_object_get_ex(o, "diff_cut", &cut) &&
 	    json_object_get_boolean(cut))
 		printf("\n(cut here: the diff is longer than 4 MiB)\n");
+	if (client_int(o, "masked", 0) > 0)
+		printf("\n(*** in it hide %lld pieces that look like secrets, "
+		    "and lines with them: --unmasked shows them)\n",
+		    (long long)client_int(o, "masked", 0));
 }
 
 static const char *
@@ -495,7 +508,7 @@ json_records(const struct cli *cli, const struct found *f, const char *dir,
 }
 
 static int
-show(const struct cli *cli, const char *run)
+show(const struct cli *cli, const char *run, bool bare)
 {
 	char dir[PATH_MAX + 64];
 	struct sbx_err err = { 0 };
@@ -510,7 +523,7 @@ show(const struct cli *cli, const char *run)
 	if (get(cli, &f, &s, &err) != 0)
 		r = ctl_fail(CLI_PEER, &err);
 	else
-		take_shown(&s);
+		take_shown(&s, bare);
 	sbx_buf_clear(&s.text);
 	if (r == CLI_OK && cli->json) {
 		r = json_records(cli, &f, dir, s.o);
@@ -561,20 +574,23 @@ int
 cmd_publish(struct cli *cli, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "json", no_argument, NULL, 'j' }, { 0 } };
+		{ "json", no_argument, NULL, 'j' },
+		{ "unmasked", no_argument, NULL, 'u' }, { 0 } };
+	bool bare = false;
 	int ch;
 
 	while ((ch = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-		if (ch != 'j')
+		if (ch != 'j' && ch != 'u')
 			return (CLI_SYNTAX);
-		cli->json = true;
+		cli->json |= ch == 'j';
+		bare |= ch == 'u';
 	}
 	argc -= optind;
 	argv += optind;
 	if (argc == 1 && strcmp(argv[0], "list") == 0)
 		return (list(cli));
 	if (argc == 2 && strcmp(argv[0], "show") == 0)
-		return (show(cli, argv[1]));
+		return (show(cli, argv[1], bare));
 	if (argc == 2 && strcmp(argv[0], "reconcile") == 0)
 		return (reconcile(cli, argv[1]));
 	return (CLI_SYNTAX);

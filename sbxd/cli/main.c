@@ -48,7 +48,8 @@ static const struct command {
 	{ "grant", cmd_grant,
 	    "[-f] [-o OLD] [-t SECONDS] SANDBOX [HOST/]OWNER/NAME REF NEW",
 	    "let a sandbox push one commit to one ref" },
-	{ "publish", cmd_publish, "list [--json] | show [--json] RUN | "
+	{ "publish", cmd_publish, "list [--json] | show [--json] "
+	    "[--unmasked] RUN | "
 	    "reconcile RUN",
 	    "show what is published: files, diff, verdicts, gate, grant" },
 	{ "approve", cmd_approve, "[--refuse] RUN [REASON]",

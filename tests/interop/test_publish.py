@@ -411,7 +411,9 @@ def approval(p):
     """what an operator sees of it, before it goes and after"""
     p.s.__exit__()
     p.start("verify_gate off\nconfirm_publish yes\n")
-    p.sh("echo 'b + \xe9\x1b[31m' >>add.js", "echo token=%s >>docs/b.md" % (
+    p.sh("echo 'b + \xe9\x1b[31m' >>add.js",
+         "printf '//-----BEGIN PRIVATE KEY-----%s\nrm -rf home\n' >>add.js" % (
+             "a" * 40), "echo token=%s >>docs/b.md" % (
         "ghp_" + "a1B2" * 9))
     refused(p, "a secret", "secret", ["docs/b.md"], "ask0")
     args = {"container_id": p.box, "repo": "acme/secret", "branch": "ask",
@@ -429,9 +431,9 @@ def approval(p):
     x = json.loads(p.s.sbx("publish", "show", "--json", run).stdout)
     f = x["files"][0]
     ok((x["commit"], x["waiting_for"], x["lines_added"], len(x["files"])) == (
-        commit, "approval", 1, 1) and (
+        commit, "approval", 3, 1) and (
             f["path"], f["mode"], f["status"], f["lines_added"],
-            f["old_id"]) == ("add.js", "100644", "M", 1, p.repo.git(
+            f["old_id"]) == ("add.js", "100644", "M", 3, p.repo.git(
                 "rev-parse", "main:add.js")), "what it is of", x)
     v = [(i["op"], i["phase"]) for i in x["records"]]
     ok(v[0] == ("publish", "start") and ("publish", "held") in v and
@@ -440,6 +442,9 @@ def approval(p):
     ok("+b + \xe9\\x1b[31m\n" in t and "\x1b" not in t and
        "held" in t.partition("\nrecords:\n")[2],
        "its diff and its records, safe for a terminal", t)
+    ok("rm -rf" not in t and "hide 1 pieces" in t and "rm -rf home" in p.s.sbx(
+        "publish", "show", "--unmasked", run).stdout,
+       "nothing is hidden from who decides", t)
     r = p.s.sbx("approve", "f" * 16)
     ok(r.returncode == 3 and "no suite that runs has" in r.stderr, "none", r)
     r = p.s.sbx("approve", run)

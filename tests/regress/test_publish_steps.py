@@ -628,6 +628,17 @@ def test_huge():
             landed(p, publish(p, {where + "/big": "now small\n"},
                               r.tip(), where),
                    "and it is replaced", where)
+        for text in "now small\n", None:
+            with Publisher(r, ["top", where + "/big", "small/d"]) as p:
+                v = shown(p, {where + "/big": text, "top": "new\n",
+                              "small/d": None}, r.tip())
+                ok(v.startswith("files 3 added %d deleted 3 cut 0\n" % (
+                    2 if text else 1)) and
+                   "\n-(not here for the size of what is changed)\n" in v and
+                   "\n+new\n" in v and ("\n-t\n+new\n" in v) ==
+                   (where == "small") and r.git(
+                       "rev-parse", "main:%s/big" % where) in v,
+                   "and is shown as that", v)
 
 
 def test_refused_push():
