@@ -355,6 +355,18 @@ on_publish_gate(struct sbx_peer *p, struct sbx_in *in)
 	return (0);
 }
 
+/* Safe: own ones only, and the user's word is the front's. */
+static int
+on_publish_confirm(struct sbx_peer *p, struct sbx_in *in)
+{
+	struct worker *w = sbx_peer_ctx(p);
+
+	ask_begin(w, in, ASK_S);
+	if (rate_ok(w))
+		publish_confirm(w->m, w, &in->m.publish_confirm);
+	return (0);
+}
+
 /* Safe: findings that the judge told of own ones, and the user's word is the
  * front's. */
 static int
@@ -546,6 +558,7 @@ static const struct sbx_dispatch rows[SBX_MSG_MAX] = {
 	[SBX_MSG_PUBLISH_START] = { BUSY, 0, on_publish_start },
 	[SBX_MSG_OVERRIDE_ASK] = { BUSY, 0, on_override_ask },
 	[SBX_MSG_PUBLISH_WAIT] = { BUSY, 0, on_publish_wait },
+	[SBX_MSG_PUBLISH_CONFIRM] = { BUSY, 0, on_publish_confirm },
 	[SBX_MSG_PUBLISH_GATE] = { BUSY, 0, on_publish_gate },
 	[SBX_MSG_UNDO_KEEP] = { BUSY, 0, on_undo_keep },
 	[SBX_MSG_UNDO_FIND] = { BUSY, 0, on_undo_find },

@@ -13,7 +13,8 @@ sbxd_SOURCES = \
 	sbxd/monitor/egress.c sbxd/monitor/file.c sbxd/monitor/from_judge.c sbxd/monitor/gate.c \
 	sbxd/monitor/gate_layer.c sbxd/monitor/layers.h \
 	sbxd/monitor/hidden.c sbxd/monitor/publish.c sbxd/monitor/publish_ask.c \
-	sbxd/monitor/publish_gate.c sbxd/monitor/override.c sbxd/monitor/publish_sign.c \
+	sbxd/monitor/publish_gate.c sbxd/monitor/publish_user.c \
+	sbxd/monitor/override.c sbxd/monitor/publish_sign.c \
 	sbxd/monitor/publish.h sbxd/monitor/publish_view.c sbxd/monitor/publish_reconcile.c \
 	sbxd/monitor/grant.c sbxd/monitor/guard.c sbxd/monitor/introduce.c sbxd/monitor/journal.c \
 	sbxd/monitor/limits.c sbxd/monitor/log.c \

@@ -1335,7 +1335,16 @@ void publish_lockdown(struct monitor *m);
 void publish_tick(struct monitor *m, uint64_t now_ns);
 void publish_shutdown(struct monitor *m);
 
+/* --- publish_user.c ---------------------------------------------------------- */
+void publish_confirm(struct monitor *m, struct worker *w,
+    const struct sbx_publish_confirm *q);	/* answers w */
+
 /* --- override.c -------------------------------------------------------------- */
+/* Did the client that this call of that tool is of say that its user did so with
+ * the question ("accept", "decline")?  Was it asked with that in its state?  The
+ * words are the front's, not the worker's.  c may be NULL. */
+bool call_user_said(const struct call *c, const char *tool, const char *action);
+bool call_asked_of(const struct call *c, const char *name, const char *value);
 /* Answers the worker's ask, soon or later. */
 void override_ask(struct monitor *m, struct worker *w,
     const struct sbx_override_ask *q);

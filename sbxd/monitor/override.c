@@ -169,18 +169,29 @@ member(const char *s, const char *name)
 	return (NULL);
 }
 
-/* Did the client that this call is of say that its user agrees?  The word is the
- * front's, not the worker's. */
 static bool
-agreed(const struct call *c)
+is_string(const char *v, const char *text)
 {
-	const char *v;
+	const size_t n = strlen(text);
 
-	if (c == NULL || strcmp(c->tool, TOOL) != 0 || c->inputs == NULL)
+	return (v != NULL && *v == '"' && strncmp(v + 1, text, n) == 0 &&
+	    v[n + 1] == '"');
+}
+
+bool
+call_user_said(const struct call *c, const char *tool, const char *action)
+{
+	if (c == NULL || strcmp(c->tool, tool) != 0 || c->inputs == NULL)
 		return (false);
-	v = member(member(member(skip_blank(c->inputs), "inputResponses"),
-	    "confirm"), "action");
-	return (v != NULL && strncmp(v, "\"accept\"", 8) == 0);
+	return (is_string(member(member(member(skip_blank(c->inputs),
+	    "inputResponses"), "confirm"), "action"), action));
+}
+
+bool
+call_asked_of(const struct call *c, const char *name, const char *value)
+{
+	return (c != NULL && c->inputs != NULL && is_string(member(member(
+	    skip_blank(c->inputs), "state"), name), value));
 }
 
 /* --- what is asked for ------------------------------------------------------------ */
@@ -433,7 +444,7 @@ override_ask(struct monitor *m, struct worker *w,
 	if (!q->hold)
 		state_send(w, p, NULL, &q->fingerprints);
 	else if (strcmp(m->conf.secret_override, "on") != 0 &&
-	    !agreed(w->call))
+	    !call_user_said(w->call, TOOL, "accept"))
 		ask_refuse(w, "declined", "Do not try again unless the user "
 		    "asks for it.", "the user did not agree");
 	else

@@ -717,7 +717,7 @@ publish_verified(struct publish *p)
 		    "secrets out is over or used up by now");
 	else if (p->flags & SBX_PUBLISH_DRY_RUN)
 		publish_end(p, SBX_PUBLISH_WOULD);
-	else if (p->m->conf.confirm_publish)
+	else if (strcmp(p->m->conf.confirm_publish, "no") != 0)
 		hold(p);
 	else
 		publish_push(p);

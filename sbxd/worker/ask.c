@@ -27,7 +27,8 @@ static const uint16_t from_monitor[] = { SBX_MSG_WORK_CALL,
 	SBX_MSG_FILE_DONE, SBX_MSG_UNDO_KEPT, SBX_MSG_UNDO_VERSION,
 	SBX_MSG_UNDO_NONE, SBX_MSG_GATE_STATE, SBX_MSG_GATE_DEPS_STATE,
 	SBX_MSG_PACKAGE_NOTED,
-	SBX_MSG_OVERRIDE_STATE, SBX_MSG_PUBLISH_STATE, SBX_MSG_REPO_OPENED,
+	SBX_MSG_OVERRIDE_STATE, SBX_MSG_PUBLISH_STATE,
+	SBX_MSG_PUBLISH_QUESTION, SBX_MSG_REPO_OPENED,
 	SBX_MSG_REPO_CLOSED, SBX_MSG_REPO_RUNS, SBX_MSG_API_DONE, 0 };
 const struct sbx_accepts worker_from_monitor = { SBX_PROC_WORKER,
 	SBX_PROC_MONITOR, from_monitor };
@@ -879,6 +880,44 @@ publish_gate(struct ask *a, const char *publish, const char *gate,
 {
 	const struct sbx_publish_gate m = { .publish = publish, .gate = gate };
 	int error = call(a, SBX_MSG_PUBLISH_GATE, &m, NULL, ASK_MS,
+	    SBX_MSG_PUBLISH_STATE);
+
+	return (error == 0 ? take_publish(a, ret_publish) : error);
+}
+
+int
+publish_question(struct ask *a, const char *publish,
+    struct ask_question *ret_question)
+{
+	const struct sbx_publish_confirm m = { .publish = publish };
+	const struct sbx_publish_question *q;
+	int error = call(a, SBX_MSG_PUBLISH_CONFIRM, &m, NULL, ASK_MS,
+	    SBX_MSG_PUBLISH_QUESTION);
+
+	if (error != 0)
+		return (error);
+	q = &a->chan.in->m.publish_question;
+	if (COPY(ret_question->host, q->host) != 0 ||
+	    COPY(ret_question->repo, q->repo) != 0 ||
+	    COPY(ret_question->branch, q->branch) != 0 ||
+	    COPY(ret_question->commit, q->commit) != 0 ||
+	    COPY(ret_question->base, q->base) != 0)
+		return (broken(a, SBX_E_DECODE));
+	ret_question->files = q->files;
+	ret_question->plus = q->plus;
+	ret_question->minus = q->minus;
+	ret_question->declared = q->declared;
+	ret_question->merged = q->merged;
+	ret_question->paths = q->paths;
+	return (0);
+}
+
+int
+publish_said(struct ask *a, const char *publish,
+    struct ask_publish *ret_publish)
+{
+	const struct sbx_publish_confirm m = { .publish = publish, .said = 1 };
+	int error = call(a, SBX_MSG_PUBLISH_CONFIRM, &m, NULL, ASK_MS,
 	    SBX_MSG_PUBLISH_STATE);
 
 	return (error == 0 ? take_publish(a, ret_publish) : error);

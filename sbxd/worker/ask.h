@@ -162,6 +162,12 @@ struct ask_publish {
 	uint8_t is_signed;	/* enum sbx_publish_signed */
 	struct sbx_strs findings, waived; /* borrowed until the next question */
 };
+/* PUBLISH_QUESTION */
+struct ask_question {
+	char host[254], repo[141], branch[245], commit[65], base[65];
+	uint32_t files, plus, minus, declared, merged;
+	struct sbx_strs paths;	/* borrowed until the next question */
+};
 /* OVERRIDE_STATE */
 struct ask_override {
 	char host[254], repo[141], branch[245];
@@ -270,6 +276,12 @@ int publish_wait(struct ask *a, const char *publish, uint32_t wait_ms,
     struct ask_publish *ret_publish);
 /* From now on the publication waits for that verification. */
 int publish_gate(struct ask *a, const char *publish, const char *gate,
+    struct ask_publish *ret_publish);
+/* SBX_E_POLICY, not_asked: its user is not to be asked. */
+int publish_question(struct ask *a, const char *publish,
+    struct ask_question *ret_question);
+/* He answered, in what this call was given. */
+int publish_said(struct ask *a, const char *publish,
     struct ask_publish *ret_publish);
 int override_ask(struct ask *a, const struct sbx_override_ask *m,
     struct ask_override *ret_override);

@@ -15,7 +15,8 @@ libsbxworker_a_SOURCES = \
 	sbxd/worker/thread.c sbxd/worker/thread.h \
 	sbxd/worker/tool_clone.c sbxd/worker/tool_issue.c sbxd/worker/tool_pr.c \
 	sbxd/worker/tool_merge.c sbxd/worker/tool_publish.c \
-	sbxd/worker/tool_override.c sbxd/worker/findings.h \
+	sbxd/worker/tool_override.c sbxd/worker/publish_user.c \
+	sbxd/worker/publish_user.h sbxd/worker/findings.h \
 	sbxd/worker/guide.h sbxd/worker/tool_guide.c sbxd/worker/tool_copy.c sbxd/worker/tool_exec.c \
 	sbxd/worker/tool_lifecycle.c sbxd/worker/tool_output.c \
 	sbxd/worker/script.c sbxd/worker/script.h \

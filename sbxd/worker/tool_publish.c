@@ -14,6 +14,7 @@
 #include "sbxd/worker/findings.h"
 #include "sbxd/worker/github.h"
 #include "sbxd/worker/output.h"
+#include "sbxd/worker/publish_user.h"
 #include "sbxd/worker/run.h"
 #include "sbxd/worker/script.h"
 #include "sbxd/worker/worker.h"
@@ -720,13 +721,23 @@ unverified(const struct ask_publish *st)
 static int
 follow(struct call *call, struct pub *p, const struct names *n, bool again)
 {
+	enum user_word word = USER_NONE;
+	bool begun, ask = true;
 	uint32_t left, ms;
-	bool begun;
 	int error = 0;
 
 	while (error == 0 && p->st.phase != SBX_PUBLISH_ENDED &&
-	    (again || p->st.phase != SBX_PUBLISH_APPROVAL) &&
 	    (left = call_left_ms(call)) > 0) {
+		if (p->st.phase == SBX_PUBLISH_APPROVAL && ask) {
+			ask = false;
+			error = user_confirm(call, &p->st, &word);
+			if (error == 0 && word == USER_ASKED)
+				return (0);
+			again |= word == USER_SAID;
+			continue;
+		}
+		if (p->st.phase == SBX_PUBLISH_APPROVAL && !again)
+			break;
 		if (unverified(&p->st)) {
 			error = verify(call, p, &begun);
 			if (error != 0 || !begun)
@@ -782,6 +793,8 @@ publish(struct call *call, struct pub *p, struct names *n,
 
 	if (!names_get(call, n, names))
 		return (0);
+	if (again == NULL)
+		again = user_asked_of(call);
 	if (again != NULL) {
 		r = publish_wait(call->ask, again, 0, &p->st);
 		if (r == 0 && strcmp(p->st.branch, p->branch) != 0) {
@@ -789,8 +802,8 @@ publish(struct call *call, struct pub *p, struct names *n,
 			    "give the same arguments.");
 			return (0);
 		}
-		return (r != 0 ? call_refused(call, r) :
-		    follow(call, p, n, true));
+		return (r != 0 ? call_refused(call, r) : follow(call, p, n,
+		    args_str(&call->args, "run_id", NULL) != NULL));
 	}
 	r = list(call, p);
 	if (r != 1)

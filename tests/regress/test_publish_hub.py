@@ -915,6 +915,87 @@ def test_approve():
         ok(end(h, w, s)["outcome"] == WOULD, "a dry run waits for nobody")
 
 
+def told(run, commit=NEW, action="accept"):
+    """what the front passes on of its client"""
+    return ('{"inputResponses":{"confirm":{"action":"%s"}},"state":{"run_id":'
+            '"%s","commit":"%s"}}' % (action, run, commit))
+
+
+def test_user():
+    """His yes is as good as an operator's, where that is configured."""
+    conf = OFF + "confirm_publish user\n"
+
+    def confirm(h, a, s, said=1, inputs="", can=1, tool="publish"):
+        w = h.begin(a, tool, client_can=can, inputs=inputs)
+        m = h.ask(w, "PUBLISH_CONFIRM", publish=s["publish"], said=said)
+        h.result(w)
+        return m
+
+    with World(conf) as h:
+        a = client(h)
+        box = box_of(h, a)
+        w = h.begin(a, "publish")
+        s = start(h, w, box)
+        end(h, w, s)
+        h.result(w)
+        good = told(s["publish"])
+        m = confirm(h, a, s, 0)
+        ok((m["host"], m["repo"], m["branch"], m["commit"], m["base"]) == (
+            "github.com", "o/w", "topic", NEW, BASE) and
+           (m["files"], m["plus"], m["minus"], m["declared"], m["merged"],
+            m["paths"]) == (1, 2, 3, 2, 0, ["a", "b/c"]), "the question", m)
+        for what, code, more in (
+                ("without an answer", "another", {}),
+                ("to no question", "another", {
+                    "inputs": good.partition(',"state"')[0] + "}"}),
+                ("of another one", "another", {"inputs": told("f" * 16)}),
+                ("of another commit", "another", {
+                    "inputs": told(s["publish"], MOVED)}),
+                ("of a client that cannot ask", "not_asked", {
+                    "inputs": good, "can": 0}),
+                ("of another tool", "not_asked", {
+                    "inputs": good, "tool": "secret_scan_override"})):
+            ok(refused(confirm(h, a, s, **more), code), what)
+        b = client(h, 1002)
+        ok(refused(confirm(h, b, s, inputs=good), "unknown_run"),
+           "of another client")
+        ok(confirm(h, a, s, inputs=told(s["publish"], action="cancel"))[
+            "phase"] == APPROVAL and not h.grant(PUSH), "he did not say")
+        ok(confirm(h, a, s, inputs=good)["phase"] in (APPROVAL, PUSHING),
+           "he agrees")
+        w = h.begin(a, "publish")
+        ok(end(h, w, s)["outcome"] == PUSHED, "and it is pushed")
+        h.result(w)
+        r = [x for x in h.records if x["phase"] in ("approved", "push")]
+        ok(r[0]["fields"]["agreed"] == "user" and r[0]["flags"] & 1 and
+           r[0]["fields"]["commit"] == NEW and r[1]["phase"] == "push",
+           "on record before that", r)
+        ok(refused(confirm(h, a, s, inputs=good), "not_waiting"), "once")
+        clean(h, s, "by the user", 0)
+        w = h.begin(a, "publish")
+        s = start(h, w, box)
+        end(h, w, s)
+        h.result(w)
+        m = confirm(h, a, s, inputs=told(s["publish"], action="decline"))
+        ok((m["outcome"], m["step"]) == (REFUSED, "confirm") and
+           "user" in m["reason"], "he does not agree", m)
+        w = h.begin(a, "publish")
+        s = start(h, w, box)
+        end(h, w, s)
+        ok(word(h, s).name == "CTL_PUBLISH_ANSWERED" and
+           end(h, w, s)["outcome"] == PUSHED, "the operator may as well")
+    with World(OFF + "confirm_publish yes\n") as h:
+        a = client(h)
+        w = h.begin(a, "publish")
+        s = start(h, w, box_of(h, a))
+        end(h, w, s)
+        h.result(w)
+        for said in 0, 1:
+            ok(refused(confirm(h, a, s, said, told(s["publish"])),
+                       "not_asked"), "where the operator alone does (%d)" %
+               said)
+
+
 # --- pushes whose end is not known --------------------------------------------------
 
 class Again(World):

@@ -76,6 +76,19 @@ class Hub(wm.Monitor):
                 "findings": ["aws-key", "a" + chr(0x202e), "7", "f" * 64],
                 **self.over})
 
+    def on_publish_confirm(self, m):
+        self.seen.append((m["publish"], m["said"]))
+        if isinstance(self.after, str):
+            raise wm.Refuse(self.after, "no")
+        if m["said"]:
+            self.pub = self.after
+            self.tell(m)
+            return
+        self.chan.send("PUBLISH_QUESTION", m.id, host="github.com",
+                       repo="o/r", branch="fix", commit=NEW, base=BASE,
+                       files=3, plus=4, minus=5, declared=3, merged=2,
+                       paths=["a" + chr(0x202e), "new/b"])
+
     def on_publish_wait(self, m):
         self.started.append(m["publish"])
         self.tell(m)
@@ -213,9 +226,12 @@ O = {"container_id": box, "run_id": "ab" * 8, "reason": "Of a test.",
 
 
 def let_out(what, want, inputs="", **args):
-    m.seen = []
-    m.start("secret_scan_override", {**O, **args}, client_can=1,
-            inputs=inputs)
+    return told("secret_scan_override", {**O, **args}, what, want, inputs)
+
+
+def told(tool, args, what, want, inputs=""):
+    m.seen, m.started = [], []
+    m.start(tool, args, client_can=1, inputs=inputs)
     while True:
         q = m.chan.recv(20)
         if q.name == "WORK_RESULT":
@@ -265,6 +281,40 @@ m.pub = {"phase": 5, "outcome": 0}
 check("an operator is asked", {}, status="running", waiting_for="approval",
       job_id="ab" * 8)
 t.ok(len(m.started) == 1, "which is told at once", m.started)
+
+# --- its user approves --------------------------------------------------------------
+WAITS = {"phase": 5, "outcome": 0}
+STATE = {"run_id": "ab" * 8, "commit": NEW}
+
+
+def answered(action):
+    return json.dumps({"inputResponses": {"confirm": {"action": action}},
+                       "state": STATE})
+
+
+m.pub, m.after = WAITS, {}
+r = told("publish", ARGS, "the user is asked", "inputRequests")
+text = r["inputRequests"]["confirm"]["params"]["message"]
+t.ok("github.com/o/r, branch fix?" in text and NEW in text and BASE in text and
+     "3 files, 4 lines added, 5 deleted\nand 2 files" in text and
+     "a<U+202E>\nnew/b\nand 3 more\n" in text, "all of it", text)
+t.ok(r["state"] == STATE and m.seen == [("ab" * 8, 0)] and
+     isinstance(m.started[0], dict), "and what it is of is kept", r)
+told("publish", ARGS, "he agrees", "ok", answered("accept"))
+t.ok(m.seen == [("ab" * 8, 0), ("ab" * 8, 1)] and m.started == ["ab" * 8],
+     "it goes on, and is not begun anew", (m.seen, m.started))
+m.pub, m.after = WAITS, {"outcome": REFUSED, "step": "confirm", "reason":
+                         "the user did not agree", "next": "Ask."}
+told("publish", ARGS, "he does not agree", "confirm", answered("decline"))
+m.pub, m.after = WAITS, WAITS
+r = told("publish", ARGS, "he says nothing", "running", answered("cancel"))
+t.ok(r["waiting_for"] == "approval", "it waits for the operator", r)
+m.pub, m.after = WAITS, "not_asked"
+told("publish", ARGS, "where the operator alone approves", "running")
+told("publish", ARGS, "whatever was answered", "running", json.dumps({
+    "inputResponses": {"confirm": {"action": "accept"}}}))
+t.ok((NEW, 1) not in m.seen and isinstance(m.started[0], dict),
+     "no question, no answer", m.seen)
 m.pub = {"outcome": LANDED}
 check("with other arguments", {"run_id": "ab" * 8, "branch": "other"}, True,
       code="bad_argument")
