@@ -204,6 +204,7 @@ def pushes(x):
                 "remote: BLOCKED by sbx: ", "(BLOCKED by sbx: ", *why)
     tap.ok("push_not_granted" in repr(x.p.records(x.box)), "on record")
     for mib in (1, 5, BIG):
+        grant(x, "refs/heads/topic", new, second)   # each is read a few times
         big_refused(x, d, mib)
     tap.same(x.tip(), new, "and the ref did not move")
     refused(x, "the granted push, with a push option",

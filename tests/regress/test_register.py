@@ -173,6 +173,8 @@ def typed(*args, keys):
     pid, fd = pty.fork()
     if pid == 0:
         os.environ["SBX_ROOT"] = top
+        # a shell's job in the background is to ignore it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.execv(mcp.BUILD + "/sbx", ["sbx", "register", *args])
     seen, done = b"", False
     while True:
