@@ -31,7 +31,7 @@
 #define SCRIPT_MS 30000u
 #define TEXT_MAX (512u << 10)	/* of a pull request, as JSON */
 
-enum { NO_COMMIT = 4, NO_BASE = 5 };
+enum { NO_COMMIT = 4, NO_BASE = 5, NOT_MERGED = 6 };
 
 /*
  * $1 a directory of the work tree, $2 the branch, $3 the one that it is to be
@@ -40,7 +40,8 @@ enum { NO_COMMIT = 4, NO_BASE = 5 };
  * as it is there (of the first 500 that is looked at: two processes each); left:
  * what differs from the base, declared or not; parent2, brought and both: of a
  * merge (gate.h); note: there is one that is none of the commit; ours: nobody
- * else's push was the last one.
+ * else's push was the last one.  What is not merged yet has conflict marks for
+ * the solution: it ends before any of that.
  */
 static const char list_script[] =
     "set -u; cd -- \"$1\" || exit 66; branch=$2 target=$3\n"
@@ -56,6 +57,8 @@ static const char list_script[] =
     "new() { while IFS= read -rd '' p; do [ $((n += 1)) -le 500 ] && "
     "there \"$p\" || say moved \"$p\"; done; }\n"
     "git rev-parse -q --verify 'HEAD^{commit}' >&2 || exit 4\n"
+    "[ -z \"$(git ls-files -u)\" ] && "
+    "[ ! -e \"$(git rev-parse --git-path MERGE_HEAD)\" ] || exit 6\n"
     GATE_BASE
     "[ -n \"$b\" ] || exit 5\n"
     GATE_MERGE
@@ -236,6 +239,11 @@ list_failed(struct call *call, const struct ask_run *st)
 		result_error(call->res, "no_base", "Clone with more depth, or "
 		    "name base_branch.", "There is no commit of the remote "
 		    "that this work began from.");
+	else if (script_exit(st) == NOT_MERGED)
+		result_error(call->res, "merge_in_progress", "Resolve what is "
+		    "left and call merge_complete, or give it up with "
+		    "merge_abort; then publish.", "A merge is under way, or "
+		    "paths are unmerged: its conflict marks would go out.");
 	else
 		return (script_failed(call, st, "publish_failed", NULL,
 		    "The work tree could not be read"));
@@ -758,8 +766,12 @@ follow(struct call *call, struct pub *p, const struct names *n, bool again)
 	if (p->st.phase == SBX_PUBLISH_APPROVAL)
 		result_str(call->res, "waiting_for", "approval");
 	put_ids(call, p);
-	result_str(call->res, "recommended_next_action", "Call again with the "
-	    "same arguments and this run_id.");
+	result_str(call->res, "recommended_next_action",
+	    p->st.phase == SBX_PUBLISH_APPROVAL ? "Tell your user: the "
+	    "operator looks at it with `sbx publish show` and this run_id and "
+	    "lets it go with `sbx approve`, within an hour. Then call again "
+	    "with the same arguments and this run_id." :
+	    "Call again with the same arguments and this run_id.");
 	return (0);
 }
 

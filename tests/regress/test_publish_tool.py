@@ -278,9 +278,10 @@ check("repeated", {}, status="ok", outcome="already_there", pushed=False)
 check("a run that went on", {"run_id": "ab" * 8}, status="ok")
 t.ok(m.started == ["ab" * 8], "is looked at, not begun anew", m.started)
 m.pub = {"phase": 5, "outcome": 0}
-check("an operator is asked", {}, status="running", waiting_for="approval",
-      job_id="ab" * 8)
-t.ok(len(m.started) == 1, "which is told at once", m.started)
+r = check("an operator is asked", {}, status="running", waiting_for="approval",
+          job_id="ab" * 8)
+t.ok(len(m.started) == 1 and "sbx approve" in r["recommended_next_action"],
+     "which is told at once, for the user", (r, m.started))
 
 # --- its user approves --------------------------------------------------------------
 WAITS = {"phase": 5, "outcome": 0}
@@ -439,6 +440,21 @@ m.api = {"PULL_CREATE": "validation"}
 r = check("it cannot be made", PR, status="ok", outcome="pushed")
 t.ok("no pull request" in r["warnings"][0] and "pr_url" not in r,
      "is a warning: the push stands", r)
+
+# --- a merge under way ---
+git("checkout", "-q", "-b", "there", BASE)
+write("a", "theirs\n")
+git("commit", "-qam", "theirs")
+git("checkout", "-q", "main")
+subprocess.run(["git", "merge", "-q", "there"], cwd=work, env=ENV, check=False,
+               capture_output=True)
+for what in ("unmerged", "not yet committed"):
+    check("%s: its marks do not go out" % what, {}, True,
+          code="merge_in_progress")
+    t.ok(not m.started, "%s: nothing was begun" % what, m.started)
+    git("add", "a")
+git("merge", "--abort")
+check("given up", {}, status="ok")
 
 # --- no clone --------------------------------------------------------------------------
 alone = os.path.join(top, "alone")
