@@ -582,6 +582,24 @@ sbx_conf_check(const struct sbx_conf *c, struct sbx_err *err)
 	return (0);
 }
 
+bool
+sbx_conf_same(const struct sbx_conf *a, const struct sbx_conf *b,
+    const struct sbx_conf_row *row)
+{
+	const char *x = (const char *)a + row->offset;
+	const char *y = (const char *)b + row->offset;
+	const struct sbx_conf_list *l = (const void *)x, *k = (const void *)y;
+
+	if (row->kind == SBX_CONF_UINT)
+		return (memcmp(x, y, sizeof(uint64_t)) == 0);
+	if (row->kind == SBX_CONF_BOOL)
+		return (*(const bool *)x == *(const bool *)y);
+	if (row->kind == SBX_CONF_LIST)
+		return (l->len == k->len && memcmp(l->data, k->data,
+		    l->len) == 0);
+	return (strcmp(x, y) == 0);
+}
+
 /* Quoted when a bare word would read differently. */
 static int
 dump_text(struct sbx_buf *b, const char *s)

@@ -102,6 +102,9 @@ int sbx_conf_env(struct sbx_conf *c, char *(*env)(const char *),
     struct sbx_err *err);
 /* What no single line shows: settings that this build cannot serve. */
 int sbx_conf_check(const struct sbx_conf *c, struct sbx_err *err);
+/* Whether both have the same setting of row. */
+bool sbx_conf_same(const struct sbx_conf *a, const struct sbx_conf *b,
+    const struct sbx_conf_row *row);
 /* All settings as a file that sbx_conf_parse() reads back to the same.
  * 0, SBX_E_LIMIT. */
 int sbx_conf_dump(const struct sbx_conf *c, struct sbx_buf *b);

@@ -134,6 +134,33 @@ take_settings(struct sbx_conf *to, const struct sbx_conf *from)
 	to->allow_read = from->allow_read;
 }
 
+static bool
+is_source(unsigned k)
+{
+	return (k == SBX_CONF_K_github_token_command ||
+	    k == SBX_CONF_K_github_token_timeout ||
+	    k == SBX_CONF_K_github_app || k == SBX_CONF_K_github_token_file ||
+	    k == SBX_CONF_K_allow_bot_commands ||
+	    k == SBX_CONF_K_publish_signing_key);
+}
+
+/* After take_settings(): who has made something stricter must not believe it in
+ * force.  What the command line says stays. */
+static void
+tell_left(const struct monitor *m, const struct sbx_conf *c)
+{
+	SBX_CLEANUP_BUF struct sbx_buf b = { .max = 4096 };
+
+	for (unsigned k = 0; k < SBX_CONF_K_MAX; k++)
+		if (!is_source(k) &&
+		    m->conf.source[k] != SBX_CONF_FROM_ARGS &&
+		    !sbx_conf_same(&m->conf, c, &sbx_conf_rows[k]))
+			(void)sbx_buf_printf(&b, " %s", sbx_conf_rows[k].name);
+	if (b.len > 0)
+		log_warn("SIGHUP: these are as they were until the suite is "
+		    "started again:%.*s", (int)b.len, b.data);
+}
+
 /* A mistake changes nothing: what was allowed before is what was meant then. */
 void
 egress_reload(struct monitor *m)
@@ -165,6 +192,7 @@ egress_reload(struct monitor *m)
 		    c->allow_any_host ? "1" : "0", NULL);
 		log_notice("SIGHUP: the hosts of egress and the repositories "
 		    "were read again");
+		tell_left(m, c);
 	}
 	free(c);
 }
