@@ -195,6 +195,7 @@ hidden_place(const struct hidden_place *v, size_t n,
 	}
 	if (all >= HIDDEN_RUNNING || own >= HIDDEN_RUNNING_OWN)
 		return (n);
-	return (own_kept >= HIDDEN_KEPT_OWN && own_old != n ? own_old :
-	    unused != n ? unused : old);
+	if (unused != n)
+		return (unused);
+	return (own_kept >= HIDDEN_KEPT_OWN && own_old != n ? own_old : old);
 }

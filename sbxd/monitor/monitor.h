@@ -1257,7 +1257,8 @@ struct hidden_place {
 };
 #define HIDDEN_RUNNING 4		/* at once, one principal: */
 #define HIDDEN_RUNNING_OWN 2
-#define HIDDEN_KEPT_OWN 4		/* then its own make room first */
+#define HIDDEN_KEPT_OWN 4		/* of a full table: with as many its
+					 * own make room */
 /* The place for a new one of who's, n: as many are under way as may be.  v has
  * more than HIDDEN_RUNNING places, so one is unused or has ended. */
 size_t hidden_place(const struct hidden_place *v, size_t n,

@@ -568,6 +568,7 @@ judge_refused(struct publish *p, const struct sbx_judged *q)
 	}
 	memcpy(p->tree, o->tree, sizeof(p->tree));
 	memcpy(p->commit, o->commit, sizeof(p->commit));
+	memcpy(p->signed_id, o->signed_id, sizeof(p->signed_id));
 	publish_end(p, SBX_PUBLISH_LANDED);
 }
 

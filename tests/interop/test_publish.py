@@ -192,7 +192,8 @@ def whole(p):
         "/pull/%d" % r.get("pr_number", 0)), "with a pull request", r)
     r = p.publish(files, "fix", create_pr=True, pr_title="Add")
     ok(r["status"] == "ok" and r["outcome"] == "already_there" and
-       r.get("pr_created") is False, "again: it is there", r)
+       r.get("pr_created") is False and r["signed"] is True,
+       "again: it is there, and signed", r)
     return files
 
 

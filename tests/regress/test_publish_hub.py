@@ -330,6 +330,14 @@ def test_again():
         h.line["fetch"] = "tip - default main format sha1 like - fork -\n"
         m = end(h, w, start(h, w, box, base=NEW))
         ok(m["outcome"] == REFUSED, "it is there no more", m)
+    with World() as h:      # as many as there is room for are kept
+        w, box, s = begun(h)
+        end(h, w, s)
+        h.line["fetch"], h.judged = at, {"step": "unchanged", "reason": "x"}
+        for i in range(6):
+            end(h, w, start(h, w, box, base=NEW, names=b"a%d\0" % i))
+        m = end(h, w, start(h, w, box, base=NEW))
+        ok(m["outcome"] == LANDED, "whatever was refused since", m)
 
 
 PRINTS = ["%064x" % i for i in range(320)]
@@ -875,9 +883,13 @@ def test_approve():
         ok(word(h, s)["code"] == "journal_unavailable", "not unrecorded")
         del h.on_JOURNAL_APPEND
         with open(h.dir + "/etc/sbx.conf", "w", encoding="ascii") as f:
-            f.write(CONF.replace("allowed_repo git.example/o/w\n", ""))
+            f.write(CONF.replace("allowed_repo git.example/o/w\n", "") +
+                    "publish_signoff yes\nallow_protected_ref yes\n")
         h.term(signal.SIGHUP)
         h.settle()
+        ok("until the suite is started again: verify_gate confirm_publish "
+           "allow_protected_ref publish_signoff\n" in h.said(),
+           "what does not count before the next start is named", h.said())
         ok(word(h, s).name == "CTL_PUBLISH_ANSWERED", "it is said again")
         fails(h, w, s, "not_allowed", "the repository is taken away")
     with World(conf) as h:
