@@ -292,9 +292,8 @@ const struct sbx_publish_step sbx_publish_steps[] = {
 	{ "disagree", "the judge and the publisher have come to different "
 	    "commits", "Nothing can be done from here: tell the operator." },
 	{ "verify_gate", "no fresh verification of exactly this tree has "
-	    "passed", "Mend what failed, and publish again; "
-	    "verify_in_container with fresh: true and these files tells the "
-	    "same." },
+	    "passed", "Mend what failed, and publish again: "
+	    "read_output with the run_id in tests shows what they printed." },
 	{ "confirm", "the operator did not approve it",
 	    "Ask the operator, who approves with `sbx approve`; publish "
 	    "again." },

@@ -313,6 +313,18 @@ path_is_good(const char *s)
 	}
 }
 
+/* Why; in p->reason. */
+static const char *
+bad_path(struct publish *p, const char *s)
+{
+	char name[160];
+
+	(void)sbx_vis(name, sizeof(name), s, strlen(s));
+	(void)snprintf(p->reason, sizeof(p->reason), "%s: it is written as "
+	    "from the top of the tree, without / at its ends, . or ..", name);
+	return (p->reason);
+}
+
 /* NULL, or the step that refuses them, with why.  What is declared is the front
  * of them. */
 static const char *
@@ -325,10 +337,10 @@ names_barred(struct publish *p, const char **ret_why)
 	if (p->nnames > 0 && end[-1] != '\0')
 		return ("malformed");
 	for (const char *s = p->names; s < end; s += strlen(s) + 1) {
-		*ret_why = "a declared path is not one below the top of the "
-		    "tree";
-		if (!path_is_good(s))
+		if (!path_is_good(s)) {
+			*ret_why = bad_path(p, s);
 			return ("path");
+		}
 		count++;
 	}
 	*ret_why = "more than 20000 files are declared, or merged";
@@ -488,7 +500,10 @@ bar(struct worker *w, struct publish *p, const char *step, const char *why)
 	    .phase = "refused", .who = p->who, .container = p->work,
 	    .code = 1 }, "step", step, "reason", why, "host", p->host, "repo",
 	    p->repo, "branch", p->branch, NULL);
-	ask_refuse(w, step, row->mend, "%s: %s", row->cause, why);
+	if (strcmp(row->cause, why) == 0)
+		ask_refuse(w, step, row->mend, "%s", why);
+	else
+		ask_refuse(w, step, row->mend, "%s: %s", row->cause, why);
 	drop(p);
 }
 

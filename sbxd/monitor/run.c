@@ -393,7 +393,11 @@ run_own(struct monitor *m, struct worker *w, const char *id)
 {
 	struct run *r = policy_run(m, w->who, id);
 
-	if (r == NULL)
+	if (r == NULL && publish_find(m, w->who, id) != NULL)
+		ask_refuse(w, "unknown_run", "Call publish again with the same "
+		    "arguments and this run_id.",
+		    "%s is a publication, not a run", id);
+	else if (r == NULL)
 		ask_refuse(w, "unknown_run", "Use the run_id that the call "
 		    "returned.", "there is no run %s", id);
 	else

@@ -583,6 +583,26 @@ check_prop(const struct args_prop *p, struct args *a, struct json_object *v,
 	abort();
 }
 
+/* Of props[at], which is the first, and of all the others at once. */
+static int
+bad_missing(const struct args *a, size_t at, struct result *res)
+{
+	const struct args_schema *s = a->schema;
+	struct json_object *v;
+	char also[512] = "";
+	size_t n = 0;
+
+	for (size_t i = at + 1; i < s->n && n < sizeof(also); i++)
+		if (s->props[i].required && (!json_object_object_get_ex(a->obj,
+		    s->props[i].name, &v) || v == NULL))
+			n += (size_t)snprintf(also + n, sizeof(also) - n,
+			    "%s\"%s\"", n == 0 ? " Missing, too: " : ", ",
+			    s->props[i].name);
+	return (bad(res, "missing_argument", "\"%s\" is missing: %s needs it "
+	    "(%s).%s%s", s->props[at].name, s->name,
+	    types[s->props[at].type].noun, also, n > 0 ? "." : ""));
+}
+
 /* Unknown ones first: a misspelt name is the better answer than the missing
  * argument that it leaves. */
 static int
@@ -605,10 +625,7 @@ check_all(struct args *a, struct result *res)
 		    v == NULL) {
 			if (!s->props[i].required)
 				continue;
-			return (bad(res, "missing_argument",
-			    "\"%s\" is missing: %s needs it (%s).",
-			    s->props[i].name, s->name,
-			    types[s->props[i].type].noun));
+			return (bad_missing(a, i, res));
 		}
 		error = check_prop(&s->props[i], a, v, res);
 		if (error != 0)

@@ -246,8 +246,7 @@ static const struct {
 	{ "Could not connect", "no_network", WAY_OUT },
 	{ "No space left", "disk_full", "Clone with depth: 1, or make a "
 	    "sandbox with a larger disk_limit." },
-	{ "", "clone_failed", "Read the message; sandbox_exec can look "
-	    "closer." },
+	{ "", "clone_failed", "Read the message." },
 };
 
 static int

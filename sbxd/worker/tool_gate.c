@@ -229,8 +229,6 @@ put_result(struct result *r, const struct sbx_strs *all, const char *s)
 	if (s != NULL && (s = sbx_strs_next(all, s)) != NULL &&
 	    s[0] != '\0')
 		result_masked(r, "why", s, strlen(s));
-	result_open(r, "failures", '[');
-	result_close(r, ']');
 	result_close(r, '}');
 	return (s);
 }
@@ -274,6 +272,10 @@ put_gate(struct call *call, const struct ask_gate *g)
 	if (!over)
 		result_str(r, "recommended_next_action", "Call again with "
 		    "fresh: true and this run_id, and no files.");
+	else if (!g->passed && g->results.count > 0)
+		result_str(r, "recommended_next_action", "read_output with the "
+		    "run_id in tests shows what they printed; without fresh "
+		    "each failure is told with its file and line.");
 }
 
 /* As long as this call may wait, telling the client meanwhile. */

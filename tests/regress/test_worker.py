@@ -491,6 +491,8 @@ for args, word in (({"branch": "x"}, "clone_repo"), ({"repo": "a/b"}, "pr"),
         {"commands": ["x"], **args}, "bad_argument", word)
 bad("missing", "sandbox_exec", {"commands": ["x"]}, "missing_argument",
     "container_id")
+bad("several", "publish", {"container_id": "00" * 6, "repo": "o/r"},
+    "missing_argument", '"branch" is missing', 'too: "message", "files".')
 bad("a prefix of an id", "sandbox_exec", {"container_id": "ab12",
     "commands": ["x"]}, "bad_argument", "12 hex", "sandbox_attach")
 bad("neither", "sandbox_exec", C, "bad_argument", "commands", "argv")

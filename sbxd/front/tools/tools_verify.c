@@ -61,7 +61,7 @@
 	    "line": {"type": "integer"}},                                \
 	    "required": ["test", "error", "file", "line"],               \
 	    "additionalProperties": false}}) "," COUNTS "},"             \
-	"\"required\":[\"language\",\"runner\",\"verdict\",\"failures\"]," \
+	"\"required\":[\"language\",\"runner\",\"verdict\"],"                \
 	"\"additionalProperties\":false}}"
 #define DIFF_OUT                                                         \
 	SCHEMA("diff_summary": {"type": "object"},                       \
