@@ -92,8 +92,9 @@ bad_open(struct source *s, int error)
 		    (unsigned)geteuid());
 	else if (error == EACCES)
 		bad(s, "%s: sbx-broker is uid %u, which must own the file and "
-		    "may enter its directory (`sbx register` does both)",
-		    strerror(error), (unsigned)geteuid());
+		    "may enter its directory%s", strerror(error),
+		    (unsigned)geteuid(), s->host[0] == '\0' ?
+		    "" : " (`sbx register` does both)");
 	else
 		bad(s, "%s", strerror(error));
 }

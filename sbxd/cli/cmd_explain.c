@@ -161,14 +161,19 @@ push_mend(const char *host, enum kept k)
 {
 	bool github = strcmp(host, SBX_GITHUB) == 0;
 
-	if (k == KEPT_WRITTEN || (!github && k != KEPT_UNSOURCED))
+	if (k == KEPT_WRITTEN)
+		return ("the tool publish pushes; for git in a sandbox an "
+		    "operator opens a grant, with `sbx grant`");
+	if (!github && k != KEPT_UNSOURCED)
 		return (classes[GATE_GIT_WRITE].mend);
 	if (k == KEPT_UNSOURCED)
 		return ("name a source of a credential (`sbx register`); then "
-		    "an operator opens a grant, with `sbx grant`");
+		    "the tool publish pushes, or an operator opens a grant, "
+		    "with `sbx grant`");
 	return (SBX_GITHUB " takes no push without a credential: write "
 	    "`allowed_repo OWNER/NAME` into sbx.conf, with a source (`sbx "
-	    "register`); then an operator opens a grant, with `sbx grant`");
+	    "register`); then the tool publish pushes, or an operator opens a "
+	    "grant, with `sbx grant`");
 }
 
 /* mend: of the class; replaced where there is a better one. */

@@ -171,6 +171,8 @@ doctor_lockdown(const struct doctor *d, const struct doctor_check *c,
 {
 	(void)c;
 	doctor_step(r, "stat(%.100s/lockdown)", d->cli->paths.state);
+	if (cli_locked(d->cli))
+		doctor_detail(r, "one is on");
 	return (doctor_fact(r, !cli_locked(d->cli)));
 }
 

@@ -52,7 +52,7 @@ static const struct command {
 	    "[--unmasked] RUN | "
 	    "reconcile RUN",
 	    "show what is published: files, diff, verdicts, gate, grant" },
-	{ "approve", cmd_approve, "[--refuse] RUN [REASON]",
+	{ "approve", cmd_approve, "RUN | --refuse RUN [REASON]",
 	    "let a publication go that waits for it, or refuse it" },
 	{ "lockdown", cmd_lockdown, "[on | off | status]",
 	    "end every grant and token and close all ways out, or lift that" },
@@ -240,6 +240,7 @@ main(int argc, char **argv)
 		if (strcmp(argv[optind], commands[i].name) == 0)
 			return (run_command(&commands[i], &cli, argc - optind,
 			    argv + optind));
-	fprintf(stderr, "sbx: unknown command '%s'\n", argv[optind]);
-	return (usage(stderr));
+	fprintf(stderr, "sbx: unknown command '%s'; `sbx --help` lists them\n",
+	    argv[optind]);
+	return (CLI_USAGE);
 }

@@ -44,8 +44,8 @@ reply_server_info(struct sbx_buf *b, uint32_t fields)
 	if (fields & REV_F_STRUCTURED)
 		put(b, ",\"title\":\"sbx sandboxes\"");
 	if (fields & REV_F_ABOUT)
-		put(b, ",\"description\":\"Disposable Linux sandboxes "
-		    "without network\",\"icons\":[{\"src\":"
+		put(b, ",\"description\":\"Disposable Linux sandboxes, "
+		    "without a network unless asked for\",\"icons\":[{\"src\":"
 		    "\"data:image/svg+xml;base64," ICON "\",\"mimeType\":"
 		    "\"image/svg+xml\",\"sizes\":[\"any\"]}]");
 	put(b, "}");
