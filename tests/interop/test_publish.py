@@ -411,7 +411,10 @@ def hostile(p):
 def approval(p):
     """what an operator sees of it, before it goes and after"""
     p.s.__exit__()
-    p.start("verify_gate off\nconfirm_publish yes\n")
+    mcp.Suite.can = {"elicitation": {}}
+    p.start("verify_gate off\nconfirm_publish user\n")
+    mcp.Suite.can = {}
+    p.s.says = "cancel"
     p.sh("echo 'b + \xe9\x1b[31m' >>add.js",
          "printf '//-----BEGIN PRIVATE KEY-----%s\nrm -rf home\n' >>add.js" % (
              "a" * 40), "echo token=%s >>docs/b.md" % (
@@ -468,6 +471,18 @@ def approval(p):
     r = p.s.call("publish", timeout=120, run_id=run, **args)
     ok(r.get("code") == "confirm" and "not today" in r["error"] and
        not p.tip("ask2"), "and nothing leaves", r)
+    p.s.notes, p.s.says, args["branch"] = [], "accept", "ask3"
+    r = p.s.call("publish", timeout=120, **args)
+    text = [n["params"]["message"] for n in p.s.notes if "id" in n]
+    ok(r["status"] == "ok" and p.tip("ask3") == r["commit"],
+       "or the user approves", r)
+    ok(len(text) == 1 and r["commit"] in text[0] and "branch ask3?" in text[0]
+       and "\n1 files, 3 lines added, 0 deleted\n\nadd.js\n" in text[0],
+       "who was asked once, about that", text)
+    p.s.says, args["branch"] = "decline", "ask4"
+    r = p.s.call("publish", timeout=120, **args)
+    ok(r.get("code") == "confirm" and "user" in r["error"] and
+       not p.tip("ask4"), "or not", r)
 
 
 def main():

@@ -27,6 +27,8 @@ class Closed(Exception):
 
 class Client:
     """One connection: stdio of a process, or any pair of file objects."""
+    can = {}        # its capabilities
+    says = None     # what its user does with what he is asked
 
     def __init__(self, argv, env=None, cwd=None, hello=True, stderr=None):
         self.proc = subprocess.Popen(argv, stdin=subprocess.PIPE, env=env,
@@ -42,7 +44,7 @@ class Client:
 
     def initialize(self, version="2025-11-25"):
         result = self.request("initialize", {
-            "protocolVersion": version, "capabilities": {},
+            "protocolVersion": version, "capabilities": self.can,
             "clientInfo": {"name": "test", "version": "1"}})
         self.notify("notifications/initialized")
         return result
@@ -86,6 +88,9 @@ class Client:
             if message.get("id") == number and "method" not in message:
                 return message
             self.notes.append(message)
+            if self.says and message.get("method") == "elicitation/create":
+                self.send({"id": message["id"],
+                           "result": {"action": self.says}})
 
     def request(self, method, params=None, timeout=30):
         message = self.answer(self.start(method, params), timeout)
