@@ -8,6 +8,7 @@
 
 struct ask_gate;
 struct call;
+struct gh_repo;
 struct result;
 
 /* Start one of the files at dir (inside), with the arguments files, branch and
@@ -16,12 +17,14 @@ int gate_fresh(struct call *call, const char *dir);
 int gate_again(struct call *call, const char *job);
 /*
  * The same, for who waits otherwise.  base: the commit on which the files are,
- * or "": what GATE_BASE says; target: its $target, or ""; timeout_ms: of each
- * runner, 0: as of commands.  As tool_fn; *ret_begun false: the result says why not.
+ * or "": what GATE_BASE says; target: its $target, or ""; repo: where files of the
+ * base that a clone without blobs lacks are fetched from, with a grant where there
+ * may be one, NULL: the client named none; timeout_ms: of each runner, 0: as of
+ * commands.  As tool_fn; *ret_begun false: the result says why not.
  */
 int gate_begin(struct call *call, const char *dir, const char *base,
-    const char *target, uint64_t timeout_ms, struct ask_gate *ret_gate,
-    bool *ret_begun);
+    const char *target, const struct gh_repo *repo, uint64_t timeout_ms,
+    struct ask_gate *ret_gate, bool *ret_begun);
 /* What its dependency layer is made of: "dependencies".  0, or as the asks of
  * ask.h. */
 int gate_put_deps(struct call *call, const char *gate);

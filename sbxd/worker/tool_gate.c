@@ -7,17 +7,21 @@
 #include "sbxd/worker/gate.h"
 
 #include "common/base/limits.h"
+#include "sbxd/worker/github.h"
 #include "sbxd/worker/output.h"
 #include "sbxd/worker/run.h"
+#include "sbxd/worker/script.h"
 #include "sbxd/worker/worker.h"
 
 #include <json-c/json.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #define NAMES_MAX_BYTES (64u << 20)
 #define LIST_MS 30000u
-#define HAS_SUBMODULE 4	/* the script's exit code */
+#define FETCH_MS 120000u
+enum { HAS_SUBMODULE = 4, NOT_HERE = 5 };	/* the script's exit codes */
 
 /*
  * $1: the work tree, $2: the branch that it is for or "", $3: the commit of its
@@ -31,6 +35,9 @@
  * earlier ones.  Without git: everything but .git.  A submodule is a commit of
  * another repository: its files are not the tree's, which could never be what is
  * judged.
+ *
+ * A clone without blobs may lack some of the base, which g below promises nobody:
+ * then their ids are all that is printed, each in a line.
  *
  * In $t: g a repository that takes the objects of the real one, a what is
  * declared, c the base's attributes for a declared .gitattributes, w the tree.
@@ -77,6 +84,10 @@ static const char script[] =
     "$g update-index -z --index-info; "
     "xargs -0 $g --literal-pathspecs ls-tree -z --full-tree $p2 -- <$t/theirs | "
     "$g update-index -z --index-info; fi; rm -f $t/theirs\n"
+    "if compgen -G \"$o/pack/*.promisor\" >/dev/null; then "
+    "$g ls-files -s | cut -d' ' -f2 | sort -u | "
+    "$g cat-file --batch-check='%(objectname)' | sed -n 's/ missing$//p' "
+    ">$t/none; [ ! -s $t/none ] || { cat $t/none; exit 5; }; fi\n"
     "top=$PWD new=() attr=() gone=(); declare -A has seen\n"
     "while IFS= read -rd '' f; do has[\"$f\"]=1; done "
     "< <(cd $t/a; $g ls-files -z)\n"
@@ -110,6 +121,15 @@ static const char script[] =
     "as_is; $g checkout-index -a --prefix=$t/w/; rm -rf $t/a $t/c\n"
     "echo $t/w; cd $t/w; find . '(' -type f -o -type l ')' -printf '%P\\0'\n";
 
+/* $1: the work tree, $2 a URL, or "" for where it was cloned from; on stdin ids. */
+static const char fetch_script[] =
+    "set -e; cd -- \"$1\"\n" SCRIPT_GIT_ENV
+    "export GIT_ASKPASS=true; url=${2:-$(git config remote.origin.url)}\n"
+    "git -c protocol.allow=never -c protocol.https.allow=always "
+    "-c credential.helper= -c fetch.negotiationAlgorithm=noop "
+    "-c fetch.unpackLimit=1 fetch -q --no-tags --no-write-fetch-head "
+    "--recurse-submodules=no --stdin -- \"$url\" >&2\n";
+
 /* --- the list ------------------------------------------------------------------ */
 
 static int
@@ -140,6 +160,53 @@ spec_make(struct call *call, const char *dir, const char *base,
 	    names.data, names.len, &ret_spec->stdin_fd));
 }
 
+static bool
+exited(const struct ask_run *st, int code)
+{
+	return (st->state == SBX_RUN_ENDED && st->why == SBX_EXIT_EXITED &&
+	    WIFEXITED(st->status) && WEXITSTATUS(st->status) == code);
+}
+
+/*
+ * What that run did not find is fetched to the sandbox's own repository: with a
+ * grant where the client named the repository, and else as the sandbox itself
+ * could, for what the clone says of its origin is the sandbox's word.  1: it is
+ * there; 0: it is not; else the channel's end.
+ */
+static int
+fetch_missing(struct call *call, const char *dir, const char *run,
+    const struct gh_repo *repo)
+{
+	SBX_CLEANUP_BUF struct sbx_buf ids = { 0 };
+	char url[512] = "";
+	const char *argv[] = { "bash", "-c", fetch_script, "sbx", dir, url,
+		NULL };
+	struct script s = { .argv = argv, .timeout_ms = FETCH_MS };
+	struct ask_repo grant = { .grant = "" };
+	struct ask_run st;
+	int r = output_all(call, run, SBX_STREAM_OUT, NAMES_MAX_BYTES, &ids);
+
+	if (r != 0)
+		return (r == SBX_E_LIMIT || r == SBX_E_POLICY ? 0 : r);
+	if (repo != NULL) {
+		(void)snprintf(url, sizeof(url), "https://%s/%s.git",
+		    repo->host, repo->repo);
+		r = repo_open(call->ask, &(struct sbx_repo_open){
+		    .container = args_str(&call->args, "container_id", NULL),
+		    .host = repo->host, .repo = repo->key,
+		    .lifetime_ms = FETCH_MS + LIST_MS }, &grant);
+	}
+	s.in = ids.data;
+	s.in_len = ids.len;
+	if (r == 0 || r == SBX_E_POLICY)
+		r = script_run(call, &s, &st);
+	if (*grant.grant != '\0' && !call->ask->broken)
+		(void)repo_close(call->ask, grant.grant);
+	if (r == 0)
+		result_reset(call->res);
+	return (r == 1 ? exited(&st, 0) : r);
+}
+
 /* The listing failed: its last words are the reason. */
 static int
 list_failed(struct call *call, const char *run, const struct ask_run *st)
@@ -147,8 +214,13 @@ list_failed(struct call *call, const char *run, const struct ask_run *st)
 	struct output_page p;
 	int error = output_page(call, run, SBX_STREAM_ERR, 0, 0, 5, &p);
 
-	if (error == 0 && st->state == SBX_RUN_ENDED && WIFEXITED(st->status) &&
-	    WEXITSTATUS(st->status) == HAS_SUBMODULE) {
+	if (error == 0 && exited(st, NOT_HERE)) {
+		result_error(call->res, "objects_missing", "clone_repo with "
+		    "fetch: true and without filter brings all of them; then "
+		    "call again.", "The clone has no blobs of its own, and "
+		    "files of the base could not be fetched.");
+		result_str(call->res, "run_id", run);
+	} else if (error == 0 && exited(st, HAS_SUBMODULE)) {
 		result_error(call->res, "submodule", "Without fresh the tests "
 		    "run; the gate opens for trees without submodules: keep "
 		    "its files in the repository itself.", "The tree has a "
@@ -166,24 +238,40 @@ list_failed(struct call *call, const char *run, const struct ask_run *st)
 	return (call_refused(call, error));
 }
 
+static int
+list_run(struct call *call, const char *dir, const char *base,
+    const char *target, char run[SBX_RUN_HEX + 1], struct ask_run *ret_state)
+{
+	struct run_spec spec;
+	int error = spec_make(call, dir, base, target, &spec);
+
+	if (error == 0)
+		error = run_start(call, &spec, run);
+	run_spec_clear(&spec);
+	return (error == 0 ? run_wait(call, run, LIST_MS, 0, ret_state) :
+	    error);
+}
+
 /* *ret_names: the directory's line, then the names.  *ret_go false: the
  * result says why. */
 static int
 names_list(struct call *call, const char *dir, const char *base,
-    const char *target, struct sbx_buf *ret_names, bool *ret_go)
+    const char *target, const struct gh_repo *repo, struct sbx_buf *ret_names,
+    bool *ret_go)
 {
 	char run[SBX_RUN_HEX + 1];
 	struct ask_run st;
-	struct run_spec spec;
-	int error;
+	int error, r;
 
 	*ret_go = false;
-	error = spec_make(call, dir, base, target, &spec);
-	if (error == 0)
-		error = run_start(call, &spec, run);
-	run_spec_clear(&spec);
-	if (error == 0)
-		error = run_wait(call, run, LIST_MS, 0, &st);
+	error = list_run(call, dir, base, target, run, &st);
+	if (error == 0 && exited(&st, NOT_HERE)) {
+		r = fetch_missing(call, dir, run, repo);
+		if (r < 0)
+			return (r);
+		if (r == 1)
+			error = list_run(call, dir, base, target, run, &st);
+	}
 	if (error == SBX_E_LIMIT) {
 		result_error(call->res, "too_large", "Declare fewer files.",
 		    "\"files\" is too long.");
@@ -191,8 +279,7 @@ names_list(struct call *call, const char *dir, const char *base,
 	}
 	if (error != 0)
 		return (call_refused(call, error));
-	if (st.state != SBX_RUN_ENDED || st.why != SBX_EXIT_EXITED ||
-	    st.status != 0)
+	if (!exited(&st, 0))
 		return (list_failed(call, run, &st));
 	error = output_all(call, run, SBX_STREAM_OUT, NAMES_MAX_BYTES,
 	    ret_names);
@@ -313,8 +400,8 @@ gate_again(struct call *call, const char *job)
 
 int
 gate_begin(struct call *call, const char *dir, const char *base,
-    const char *target, uint64_t timeout_ms, struct ask_gate *ret_gate,
-    bool *ret_begun)
+    const char *target, const struct gh_repo *repo, uint64_t timeout_ms,
+    struct ask_gate *ret_gate, bool *ret_begun)
 {
 	SBX_CLEANUP_BUF struct sbx_buf names = { 0 };
 	int SBX_CLEANUP(fd) list = -1;
@@ -324,7 +411,7 @@ gate_begin(struct call *call, const char *dir, const char *base,
 		call->exec_timeout_ms };
 	char *end;
 	bool go;
-	int error = names_list(call, dir, base, target, &names,
+	int error = names_list(call, dir, base, target, repo, &names,
 	    &go);
 
 	*ret_begun = false;
@@ -353,7 +440,7 @@ gate_fresh(struct call *call, const char *dir)
 {
 	struct ask_gate g;
 	bool begun;
-	int error = gate_begin(call, dir, "", "",
+	int error = gate_begin(call, dir, "", "", NULL,
 	    (uint64_t)args_int(&call->args, "timeout") * 1000, &g, &begun);
 
 	return (error == 0 && begun ? gate_follow(call, &g) : error);

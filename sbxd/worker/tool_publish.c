@@ -708,8 +708,8 @@ verify(struct call *call, struct pub *p, bool *ret_begun)
 		return (0);
 	memcpy(id, p->st.id, sizeof(id));
 	memcpy(base, p->st.base, sizeof(base));
-	r = gate_begin(call, dir, base, p->target != NULL ? p->target : "", 0,
-	    &g, ret_begun);
+	r = gate_begin(call, dir, base, p->target != NULL ? p->target : "",
+	    &p->repo, 0, &g, ret_begun);
 	if (r != 0 || !*ret_begun)
 		return (r);
 	r = publish_gate(call->ask, id, g.id, &p->st);

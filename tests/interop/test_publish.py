@@ -372,6 +372,44 @@ def let_out(p):
     p.sh("git checkout -q -f HEAD", "git clean -qfdx")
 
 
+def partial(p):
+    """files of the base that a clone without blobs lacks are fetched"""
+    other = tempfile.mkdtemp(prefix="sbx-partial.")
+    try:
+        for cmd in (["clone", "-q", "-b", "main", p.repo.path, "."],
+                    ["config", "user.name", "t"],
+                    ["config", "user.email", "t@t.test"],
+                    ["rm", "-q", "docs/b.md"],
+                    ["checkout", "-q", "-b", "far"]):
+            subprocess.run(["git", *cmd], cwd=other, check=True)
+        for i in range(3):
+            with open(other + "/far%d" % i, "w", encoding="ascii") as f:
+                f.write("only there %d\n" % i)
+        for cmd in (["add", "."], ["commit", "-qm", "far"],
+                    ["push", "-q", "origin", "far"]):
+            subprocess.run(["git", *cmd], cwd=other, check=True)
+    finally:
+        subprocess.run(["rm", "-rf", other], check=True)
+    where = {"container_id": p.box, "working_dir": "/workspace/part"}
+    r = p.s.call("clone_repo", timeout=120, container_id=p.box,
+                 repo="acme/secret", branch="main", filter="blob:none",
+                 dest_dir="/workspace/part")
+    ok(r["status"] == "ok", "a clone without blobs", r)
+    at, p.at = p.at, r["clone_path"]
+    where["working_dir"] = p.at
+    p.sh("sed -i 's/a - b/a + b/' add.js", "echo new >docs/new.md")
+    args = {"files": ["add.js", "docs/new.md"], "branch": "far"}
+    r = p.s.call("verify_in_container", fresh=True, timeout=120, **where,
+                 **args)
+    ok(r.get("code") == "objects_missing" and
+       "fetch: true" in r["recommended_next_action"], "a private repository "
+       "that nobody named is not read for it", r)
+    r = p.publish(args["files"], "far")
+    ok(r["status"] == "ok" and r["pushed"] and r["gate"]["status"] ==
+       "passed", "publish fetches what its verification needs", r)
+    p.at = at
+
+
 def hostile(p):
     """what a clone may hold has no part in what is pushed"""
     p.sh("git config remote.origin.url https://evil.test/x",
@@ -492,8 +530,8 @@ def main():
         tap.skip(str(e), "a fake GitHub")
         return
     try:
-        for part in (whole, second, merging, table, let_out, hostile,
-                     approval):
+        for part in (whole, second, merging, table, let_out, partial,
+                     hostile, approval):
             try:
                 part(p)
             except Exception as e:  # pylint: disable=broad-except
