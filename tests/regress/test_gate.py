@@ -214,7 +214,10 @@ def test_files():
     r = fresh(s, box)
     ok(r["status"] == "ok", "alone, without a way out, with its files only",
        r)
-    ops = [x for x in s.journal() if x["op"] == "verify_fresh"]
+    def verified():
+        return [x for x in s.journal() if x["op"] == "verify_fresh"]
+    s.wait_for(lambda: verified()[-1]["phase"] == "end")
+    ops = verified()
     ok([x["phase"] for x in ops[-2:]] == ["start", "end"] and
        ops[-1]["fields"].get("tree") == r["tree_id"], "the journal has it", ops[-2:])
 
