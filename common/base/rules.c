@@ -42,11 +42,10 @@ exec_judge(const char *program, int in, int out)
 	_exit(127);
 }
 
-/* What it said, up to its end or until its time is over; false: the latter. */
+/* What it said, up to its end or until by_ns; false: the latter. */
 static bool
-listen_to(int fd, char *said, size_t size)
+listen_to(int fd, char *said, size_t size, uint64_t by_ns)
 {
-	const uint64_t by = sbx_mono_ns() + SBX_RULES_MS * UINT64_C(1000000);
 	size_t n = 0;
 	ssize_t got = 1;
 
@@ -54,8 +53,8 @@ listen_to(int fd, char *said, size_t size)
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 		uint64_t now = sbx_mono_ns();
 
-		if (now >= by || poll(&p, 1, (int)((by - now) / 1000000) + 1) <=
-		    0)
+		if (now >= by_ns || poll(&p, 1, (int)((by_ns - now) /
+		    1000000) + 1) <= 0)
 			return (false);
 		got = read(fd, said + n, size - 1 - n);
 		n += got > 0 ? (size_t)got : 0;
@@ -64,11 +63,30 @@ listen_to(int fd, char *said, size_t size)
 	return (true);
 }
 
+/* Its status, also of one that says nothing more and stays; false: it was ended. */
+static bool
+ended(pid_t pid, uint64_t by_ns, int *ret_status)
+{
+	pid_t got;
+
+	while ((got = waitpid(pid, ret_status, WNOHANG)) == 0 &&
+	    sbx_mono_ns() < by_ns)
+		(void)poll(NULL, 0, 2);
+	if (got != 0)
+		return (got == pid);
+	(void)kill(pid, SIGKILL);
+	while (waitpid(pid, ret_status, 0) == -1 && errno == EINTR)
+		;
+	return (false);
+}
+
 int
 sbx_rules_check(const char *dir, const char *path, int fd, struct sbx_err *err)
 {
 	char said[256] = "", text[512], program[PATH_MAX + 16];
 	int SBX_CLEANUP(fd) r = -1, SBX_CLEANUP(fd) w = -1;
+	const uint64_t by_ns = sbx_mono_ns() + SBX_RULES_MS *
+	    UINT64_C(1000000);
 	int p[2], status = 0;
 	bool good;
 	pid_t pid;
@@ -83,11 +101,8 @@ sbx_rules_check(const char *dir, const char *path, int fd, struct sbx_err *err)
 	if (pid == 0)
 		exec_judge(program, fd, w);
 	sbx_close(&w);
-	good = listen_to(r, said, sizeof(said));
-	if (!good)
-		(void)kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) == -1 && errno == EINTR)
-		;
+	good = listen_to(r, said, sizeof(said), by_ns);
+	good = ended(pid, by_ns, &status) && good;
 	if (good && WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return (0);
 	if (good && WIFEXITED(status) && WEXITSTATUS(status) == 1)

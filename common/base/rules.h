@@ -9,7 +9,9 @@
 #include "common/base/base.h"
 
 #define SBX_RULES_MAX (1u << 20)	/* bytes of the file */
+#ifndef SBX_RULES_MS
 #define SBX_RULES_MS 10000		/* then it is ended */
+#endif
 
 /*
  * The regular file at path, opened to be read; -1: err.  Its size is 1 to

@@ -164,6 +164,12 @@ test_broker_times_SOURCES = tests/unit/test_broker_times.c tests/tap.h
 test_broker_times_CPPFLAGS = $(AM_CPPFLAGS)
 test_broker_times_LDADD = libsbxbroker.a libsbx.a $(CRYPTO_LIBS)
 
+check_PROGRAMS += test_rules
+TESTS += test_rules
+test_rules_SOURCES = tests/unit/test_rules.c tests/tap.h common/base/rules.c
+test_rules_CPPFLAGS = $(AM_CPPFLAGS) -DSBX_RULES_MS=1200u
+test_rules_LDADD = libsbx.a
+
 check_PROGRAMS += test_courier_parts
 TESTS += test_courier_parts
 test_courier_parts_SOURCES = tests/unit/test_courier_parts.c tests/tap.h
