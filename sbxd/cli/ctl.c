@@ -20,30 +20,6 @@ const struct sbx_accepts cli_from_monitor = { SBX_PROC_CLI, SBX_PROC_MONITOR,
  * printed. */
 static char refusal[CTL_TEXT];
 
-/* Of each message: bytes of its strings, NULs included. */
-#define F_NONE
-#define F_U8(n)
-#define F_U32(n)
-#define F_U64(n)
-#define F_I32(n)
-#define F_STR(n, max) + (max) + 1
-#define F_STRS(n, count, max)
-#define MSG(NAME, name, num, from, to, fds, max, fields) \
-	TEXT_##NAME = 0 fields,
-enum text_bytes {
-#include "common/proto/msgs.def"
-	TEXT_MAX
-};
-#undef MSG
-#undef F_NONE
-#undef F_U8
-#undef F_U32
-#undef F_U64
-#undef F_I32
-#undef F_STR
-#undef F_STRS
-_Static_assert(CTL_TEXT >= TEXT_CTL_REFUSED + 2, "no refusal is cut");
-
 static int
 refused(const struct sbx_ctl_refused *q, struct sbx_err *err)
 {

@@ -20,7 +20,7 @@ int ctl_expect(struct sbx_chan *c, uint16_t type, int timeout_ms,
     struct sbx_err *err);
 /* A refusal's whole sentence and mend, as CTL_REFUSED has them; else what err
  * says.  Borrowed until the next answer. */
-#define CTL_TEXT 832		/* all texts of CTL_REFUSED, and ". " */
+#define CTL_TEXT 1027	/* more than CTL_REFUSED has in all, and ". " */
 const char *ctl_text(const struct sbx_err *err);
 /* As cli_fail(). */
 int ctl_fail(int status, const struct sbx_err *err);
