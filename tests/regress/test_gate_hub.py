@@ -852,6 +852,21 @@ def test_packages_many():
         m = start(h, w, first)
         ok(m.name == "GATE_STATE" and end(h, w, m)["passed"] == 1,
            "that of another sandbox is still kept", m)
+    with layers() as h:
+        a = client(h)
+        w = h.begin(a, "sandbox_initialize")
+        d = h.ask(w, "DEPS_MAKE", image="host", commands=["pip install x"],
+                  network=1)
+        made, names = len(of_layers(h)), {d["layer"]}
+        for box in (net_box(h, a), h.ask(
+                w, "SB_CREATE", snapshot=d["snapshot"],
+                want_network=1)["container"]):
+            install(h, a, box, "x")
+            g = start(h, w, box)
+            end(h, w, g)
+            names.add(deps(h, w, g)["layer"])
+        ok(len(of_layers(h)) == made + 2 and len(names) == 3, "none is taken "
+           "for another by its commands", names)
 
 
 def test_packages_script():

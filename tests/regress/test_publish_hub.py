@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import time
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
 import fakehub  # noqa: E402
@@ -373,7 +374,7 @@ def secret(h, w, box, what=(2, 0), **values):
 
 
 def test_override():
-    with World() as h:
+    with World(OFF + "allowed_repo o/v\n") as h:
         a = client(h)
         box = box_of(h, a)
         w = h.begin(a, "publish")
@@ -399,6 +400,12 @@ def test_override():
            r[1]["fields"]["agreed"] == "user", "on record", r)
         secret(h, w, box, branch="other")
         ok(waived(h) == [], "not for another branch")
+        secret(h, w, box, repo="o/v")
+        ok(waived(h) == [], "nor for another repository")
+        b = client(h, 1002)
+        theirs, v = box_of(h, b), h.begin(b, "publish")
+        secret(h, v, theirs)
+        ok(waived(h) == [], "nor for another client")
         s = secret(h, w, box)
         ok(waived(h) == PRINTS[1:2], "a refused one does not use it up")
         ok(override(h, u, box, s, PRINTS[:2])["count"] == 2, "another adds")
@@ -415,7 +422,6 @@ def test_override():
            "and the record")
         end(h, w, start(h, w, box))
         ok(waived(h) == [], "and uses it up")
-        b = client(h, 1002)
         v = h.begin(b, TOOL, client_can=1, inputs=YES)
         ok(refused(override(h, v, box, s, PRINTS[:1]), "unknown_run"),
            "another client's is none")
@@ -456,6 +462,22 @@ def test_override():
         m = override(h, u, box, secret(h, w, box, (64, 192)),
                      PRINTS[192:256])
         ok(m["count"] == 256, "the same ones again", m)
+        v = h.begin(a, "publish", client_can=1, inputs=YES)
+        ok(refused(override(h, v, box, secret(h, w, box), PRINTS[:1]),
+                   "declined"), "what agreed to another tool is no word")
+        for i, branch in enumerate("abcd"):
+            m = override(h, u, box, secret(h, w, box, branch=branch),
+                         PRINTS[:1])
+            ok(m.name == "OVERRIDE_STATE" if i < 3 else refused(m, "busy"),
+               "four branches at once", m)
+        operator(h, "CTL_LOCKDOWN", on=1)
+        s = {"publish": h.publishes("end")[-1]["run"]}
+        ok(refused(override(h, u, box, s, PRINTS[:1]), "locked"),
+           "not amid a lockdown", m)
+        operator(h, "CTL_LOCKDOWN", on=0)
+        h.settle()
+        secret(h, w, box)
+        ok(waived(h) == [], "which ends what held")
 
 
 def test_override_barred():
@@ -468,6 +490,8 @@ def test_override_barred():
             ("elsewhere", "", 1, '{"inputResponses":{"x":{"confirm":{'
              '"action":"accept"}}},"confirm":{"action":"accept"}}',
              "declined"),
+            ("another name", "", 1, '{"inputResponses":{"confirmed":{'
+             '"action":"accept"}}}', "declined"),
             ("in a string", "", 1, '{"inputResponses":{"confirm":{"content":'
              '{"action":"accept"},"a":"\\",\\"action\\":\\"accept"}}}',
              "declined"),
@@ -696,6 +720,9 @@ def test_gate_first():
         g = verify(h, w, box)
         ok(h.ask(w, "GATE_WAIT", [], 8, gate=g, wait_ms=8000)["passed"] == 1,
            "green, of another tree")
+        t = start(h, w, box)
+        ok(end(h, w, t)["step"] == "verify_gate" and refused(
+            told(t, g), "busy"), "what has ended waits for none")
         m = told(s, g)
         ok(m["outcome"] == REFUSED and m["step"] == "verify_gate" and
            MOVED in m["reason"], "that does not open it", m)
@@ -910,6 +937,7 @@ def test_approve():
         c.send("CTL_PUBLISH_ANSWER", 1, publish=s["publish"], commit=NEW,
                branch="topic", approve=1)
         h.settle()
+        ok(word(h, s)["code"] == "not_waiting", "one word is enough")
         h.died = [boxed(h)]
         h.peers["engine"].send("SANDBOX_ENDED", 0, container=boxed(h), why=0,
                                reason="no more memory")
@@ -925,6 +953,21 @@ def test_approve():
     with World(conf) as h:
         w, _, s = begun(h, flags=1)
         ok(end(h, w, s)["outcome"] == WOULD, "a dry run waits for nobody")
+    with World(conf) as h:      # both wait; what is waived is for one
+        a = client(h)
+        box = box_of(h, a)
+        w = h.begin(a, "publish")
+        u = h.begin(a, TOOL, client_can=1, inputs=YES)
+        override(h, u, box, secret(h, w, box), PRINTS[:1])
+        h.judged["nwaived"] = 1
+        s, t = [end(h, w, start(h, w, box)) for _ in "12"]
+        word(h, s)
+        ok(end(h, w, s)["outcome"] == PUSHED, "the first is pushed")
+        h.got.pop("push")
+        word(h, t)
+        m = end(h, w, t)
+        ok((m["outcome"], m["step"]) == (REFUSED, "secret") and
+           "push" not in h.got, "the second is not", m)
 
 
 def told(run, commit=NEW, action="accept"):
@@ -1101,13 +1144,25 @@ def test_killed():
     with Again(left[:i + 8] + late + left[i + 16:]) as h:
         ok(reconciled(h, s["publish"]), "also where the clock was set back")
     at = left.index(b"github.com")
+    branch = left.index(b"topic")
     for what, data in (("damaged", left[:at] + b"/" + left[at + 1:]),
+                       ("no branch", left[:branch] + b"-" +
+                        left[branch + 1:]),
                        ("cut off", left[:at]), ("empty", b"")):
         with Again(data) as h:
             h.settle(0.5)
             ok(not h.named("SANDBOX_CREATE") and h.serving() and
                left_of(h)[1] == 0, "what is %s is left alone" % what,
                left_of(h)[1])
+    now = int(time.time() * 1e9).to_bytes(8, "little")
+    with Again(left[:i + 8] + now + left[i + 16:]) as h:
+        h.settle(1.5)
+        ok(not h.named("SANDBOX_CREATE"), "a server has its time")
+        operator(h, "CTL_LOCKDOWN", on=1)
+        m = operator(h, "CTL_PUBLISH_RECONCILE", publish=s["publish"])
+        ok(m["code"] == "busy" and not h.named("SANDBOX_CREATE"),
+           "nothing is looked at amid a lockdown", m)
+
 
 def test_unknown_again():
     """the same suite finds out when it is asked"""
@@ -1499,6 +1554,8 @@ def test_pushing():
         h.settle()
         ok(h.ask(w2, "PUBLISH_WAIT", publish=s["publish"])["phase"] ==
            PUSHING, "a push that began is not given up")
+        ok(operator(h, "CTL_PUBLISH_RECONCILE", publish=s["publish"])[
+            "code"] == "unknown_run", "nor looked at by others")
         run = [m for m in h.named("ENGINE_EXEC") if kind(m) == "push"][0]
         h.lines[run["run"]] = h.line["push"]
         h.peers["proxy"].send("GRANT_STATE", grant=h.grant(PUSH)["grant"],
