@@ -218,7 +218,8 @@
 	"if [ ${#gone[@]} -gt 0 ]; then export GIT_INDEX_FILE=/workspace/shown\n" \
 	"id=$(echo '(not here for the size of what is changed)' | " \
 	"git hash-object -w --stdin) && git read-tree $base 2>err && " \
-	"while IFS= read -r -d '' h && IFS= read -r -d '' p; do h=(${h#:}); [ -n \"${gone[${h[2]}]-}\" ] && " \
+	"while IFS= read -r -d '' h && IFS= read -r -d '' p; do h=(${h#:}); " \
+	"[ -n \"${gone[${h[2]}]-}\" ] && " \
 	"printf '%s %s\\t%s\\0' ${h[0]} $id \"$p\"; done <raw | " \
 	"git update-index -z --index-info 2>err; base=$(git write-tree " \
 	"--missing-ok 2>err) || no suite; fi\n" \
