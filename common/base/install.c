@@ -128,7 +128,9 @@ sbx_install_named(const char *manager, const char *package)
 	if (m->hosts && (s[dot] == '\0' || dot > strcspn(s, "/@")))
 		return (false);
 	s += strspn(s, m->others);
-	return (strspn(s, m->more) == strlen(s));
+	/* npm: NAME@. is a directory, whatever its name */
+	return (strspn(s, m->more) == strlen(s) && (!m->scopes ||
+	    s[0] != '@' || s[1 + strspn(s + 1, " ")] != '.'));
 }
 
 int
