@@ -37,7 +37,8 @@ enum sbx_publish_script {
 	 * at its root, the trees of all directories on a declared path, their
 	 * .gitattributes and the declared files as they were; of the last, and
 	 * of files at all, those that are small enough; of PARENT2 the same
-	 * but for the files, and where they parted the trees.  All asked for
+	 * but for the files, and where they parted the trees; and all trees
+	 * that PARENT2 has otherwise than these two.  All asked for
 	 * by id, each once.
 	 */
 	SBX_PUBLISH_FETCH,

@@ -677,11 +677,101 @@ build(struct pub *p, size_t prefix, size_t lo, size_t hi,
 	return (r);
 }
 
+/* --- what a merge leaves out --------------------------------------------------------- */
+
+static bool
+same(const struct ent *a, const struct ent *b)
+{
+	return (a == NULL || b == NULL ? a == b : a->mode == b->mode &&
+	    memcmp(&a->id, &b->id, sizeof(a->id)) == 0);
+}
+
+static bool
+is_link(const struct ent *e)
+{
+	return (e != NULL && (e->mode == MODE_LINK || e->mode == MODE_GITLINK));
+}
+
+/* of: what parent2 and the fork have there, not the same. */
+static int
+left_leaf(struct pub *p, const char *path, const struct ent *const of[2])
+{
+	const struct decl *d = pub_find(p, path);
+
+	if ((d != NULL && pub_theirs(p, d)) || (!path_sensitive(path) &&
+	    !is_link(of[0]) && !is_link(of[1])))
+		return (0);
+	return (fail_path(p, "sensitive", path, strlen(path), "the merged "
+	    "branch changed it, and the merge leaves that out; "
+	    "allow_sensitive_paths is off"));
+}
+
+static int left(struct pub *p, const char *path, const struct oid *base,
+    const struct oid *their, const struct oid *fork);
+
+/* c: the base's. */
+static int
+left_name(struct pub *p, const char *dir, const struct ent *c,
+    const struct ent *const of[2])
+{
+	const struct ent *e = of[0] != NULL ? of[0] : of[1];
+	SBX_CLEANUP(free) char *path = sbx_xasprintf("%s%.*s", dir, (int)e->n,
+	    e->name);
+	SBX_CLEANUP(free) char *below = sbx_xasprintf("%s/", path);
+
+	if (same(of[0], of[1]) || same(of[0], c))
+		return (0);
+	if (((of[0] != NULL && tree_of(of[0]) == NULL) ||
+	    (of[1] != NULL && tree_of(of[1]) == NULL)) &&
+	    left_leaf(p, path, of) != 0)
+		return (-1);
+	return (tree_of(of[0]) == NULL && tree_of(of[1]) == NULL ? 0 :
+	    left(p, below, tree_of(c), tree_of(of[0]), tree_of(of[1])));
+}
+
+/*
+ * Whoever merges this commit into that branch takes what the commit has: so what
+ * parent2's side changed of what others run must not be left as it was.
+ */
+static int
+left(struct pub *p, const char *path, const struct oid *base,
+    const struct oid *their, const struct oid *fork)
+{
+	CLEANUP_DIR struct dir d = { 0 }, o = { 0 }, f = { 0 };
+	const struct ents *const in[2] = { &o.in, &f.in };
+	const size_t n = strlen(path);
+	int r = 0;
+
+	if (n > PUBLISH_MAX_PATH || p->depth == JUDGE_MAX_DEPTH)
+		return (fail_path(p, "too_large", path, n, "it is too deep"));
+	if ((base != NULL && dir_load(p, &d, base, path, n) != 0) ||
+	    (their != NULL && dir_load(p, &o, their, path, n) != 0) ||
+	    (fork != NULL && dir_load(p, &f, fork, path, n) != 0))
+		return (-1);
+	p->depth++;
+	for (size_t k = 0; k < 2; k++)
+		for (size_t i = 0; r == 0 && i < in[k]->n; i++) {
+			const struct ent *e = &in[k]->v[i];
+			const struct ent *of[2] = { ents_find(&o.in, e->name,
+			    e->n), ents_find(&f.in, e->name, e->n) };
+
+			if (k == 0 || of[0] == NULL)
+				r = left_name(p, path, ents_find(&d.in,
+				    e->name, e->n), of);
+		}
+	p->depth--;
+	return (r);
+}
+
 void
 pub_build(struct pub *p)
 {
 	struct built b;
 
+	if (p->step[0] == '\0' && p->parent2[0] != '\0' &&
+	    (p->allow & SBX_PUBLISH_SENSITIVE) == 0)
+		(void)left(p, "", &p->base_tree, &p->their_tree,
+		    p->fork[0] != '\0' ? &p->fork_tree : NULL);
 	if (p->step[0] != '\0' || build(p, 0, 0, p->n, &p->base_tree, &b) != 0)
 		return;
 	p->tree = b.id;

@@ -98,6 +98,12 @@ class Base:
         return b"".join(out)
 
 
+def trees(*bases):
+    """all of them"""
+    return b"".join(line(i, *b.objects[i]) for b in bases if isinstance(b, Base)
+                    for i in b.dirs.values())
+
+
 def sealed(data, seals=0xf):
     fd = os.memfd_create("t", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     with os.fdopen(os.dup(fd), "wb") as f:
@@ -181,7 +187,8 @@ def publish(on, names, files, text=None, message=b"subject\n\nbody\n",
     text = on.batch(names) if text is None else text
     if theirs is not None:
         text += theirs.batch(names) + (
-            fork.batch(names) if isinstance(fork, Base) else b"")
+            fork.batch(names) if isinstance(fork, Base) else b"") + trees(
+                on, theirs, fork)
         asked = {"parent2": theirs.commit, "merged": len(merged),
                  "fork": (on if fork is None else fork), "allow": UPSTREAM,
                  **asked}

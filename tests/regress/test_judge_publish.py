@@ -580,15 +580,16 @@ def commits():
     of("a fingerprint of another form", waived=["x"])
     for message, want in ((b"m", b"m\n"), (b"m\n\n\n", b"m\n"),
                           (b" m\r\n\tb \n", b" m\r\n\tb \n")):
-        j = publish(here, [b"x"], {b"x": NEW}, message=message, theirs=other)
+        j = publish(here, [b"x"], {b"x": NEW}, message=message, theirs=other,
+                    fork=other)
         text = pubjudge.commit_bytes(j.m["tree"], here.commit, other.commit,
                                      want)
         tap.ok(j.out and j.out.get(b"commit") == (FILE, 0o644, text) and
                j.m["commit"] == oid("sha1", b"commit", text),
                "the message %r with two parents" % message, j.m)
         j.end()
-    ok(publish(here, [b"README"], {b"README": HERE[b"README"]}, theirs=other),
-       "", "a merge that changes nothing")
+    ok(publish(here, [b"README"], {b"README": HERE[b"README"]}, theirs=other,
+               fork=other), "", "a merge that changes nothing")
 
 
 def merges():
@@ -599,11 +600,13 @@ def merges():
                    b"keys": (TEXT, token), b"l": (LINK_MODE, b"x"),
                    b"sub": (SUBMODULE, b"56" * 20), b"readme": (TEXT, b"r"),
                    b"src/a.c": (EXEC, b"int a;\n"), b"new/x": (TEXT, b"x")})
-    gone = [b"src/b.c"]
+    gone, w = [b"src/b.c"], b".github/w.yml"
     came = [b".github/w.yml", b"keys", b"l", b"sub", b"readme", b"src/a.c",
             b"new/x"]
 
-    def of(what, step, names, files, merged=(), word="", **asked):
+    def of(what, step, names, files, merged=(), word="", left=(), **asked):
+        merged = list(merged) + [n for n in (w, b"l", b"sub") if n not in (
+            *names, *merged, *left)]
         j = publish(here, names, files, theirs=theirs, merged=merged, **asked)
         tree = (j.m or {}).get("tree")
         return ok(j, step, what, word), tree
@@ -621,13 +624,12 @@ def merges():
        {b"mine": (TEXT, token)}, came)
     of("a secret that it has, beside one that it has not", "secret",
        [b"keys", b"mine"], {b"keys": (TEXT, token), b"mine": (TEXT, token)})
-    w = b".github/w.yml"
     of("a workflow that it has", "", [w], {w: theirs.files[w]})
     of("the same, and one byte", "sensitive", [w],
        {w: (TEXT, theirs.files[w][1] + b"\n")})
     of("the same, another mode", "sensitive", [w], {w: (EXEC,
                                                        theirs.files[w][1])})
-    of("a workflow as the base has it", "", [w, b"mine"],
+    of("a workflow as the base has it", "sensitive", [w, b"mine"],
        {w: HERE[w], b"mine": NEW})
     of("a link that it has", "", [b"l"], {b"l": (LINK_MODE, b"x")})
     of("another link", "sensitive", [b"l"], {b"l": (LINK_MODE, b"y")})
@@ -638,14 +640,36 @@ def merges():
        [b"keys"], "not declared")
     of("a name twice", "path", [b"keys"], {b"keys": NEW}, [b"keys"], "twice")
     of("more names than there are", "malformed", [b"x"], {b"x": NEW},
-       merged_count=2)
+       left=[w, b"l", b"sub"], merged_count=2)
     ok(publish(here, [b"x"], {}, merged_count=1), "malformed",
        "merged, and no second parent")
 
     # from another branch than the default one it is as if it was declared
     for name in w, b"l", b"sub":
         of("%r, of any branch" % name, "sensitive", [], {}, [name], allow=0)
-    of("a file of any branch", "", [], {}, [b"keys"], allow=0)
+    ok(publish(here, [], {}, theirs=Base({**HERE, b"keys": (TEXT, token)}),
+               merged=[b"keys"], allow=0), "", "a file of any branch")
+
+    # nor is it undone for who merges this into that branch
+    for name in w, b"l", b"sub":
+        of("%r is left out" % name, "sensitive", [], {}, gone, "leaves",
+           [name])
+    for change in {w: None}, {b"docs/CODEOWNERS": NEW}, {
+            b"deep/er/.gitattributes": NEW}, {b".github": NEW, w: None}, {
+            b"src/a.c": (LINK_MODE, b"x")}, {b"src": (LINK_MODE, b"x"),
+                                             **{k: None for k in HERE if
+                                                k[:4] == b"src/"}}:
+        new = Base({k: v for k, v in {**HERE, **change}.items() if v})
+        for on, what in (here, "left out"), (new, "there already"):
+            ok(publish(on, [b"x"], {b"x": NEW}, theirs=Base({
+                **new.files, b"n": NEW}), fork=here),
+               "sensitive" if on is here else "",
+               "%r of theirs is %s" % (sorted(change), what))
+        ok(publish(here, [b"x"], {b"x": NEW}, theirs=Base({
+            **new.files, b"n": NEW}), fork=new), "",
+           "%r is of this side" % sorted(change))
+    ok(publish(here, [b"x"], {b"x": NEW}, theirs=Base({**HERE, w: NEW}),
+               allow=SENSITIVE), "", "where it is permitted")
     of("a workflow that it has, of any branch", "sensitive", [w],
        {w: theirs.files[w]}, allow=0)
 
@@ -676,7 +700,7 @@ def merges():
                 b"src/a.c": (TEXT, b"pointer\n")})
     for merged, step in ([b".gitattributes"], "attribute"), ([], ""):
         ok(publish(here, [b"src/b.c"], {b"src/b.c": NEW}, theirs=lfs,
-                   merged=merged), step, "attributes that %s merged" % (
+                   merged=merged, allow=SENSITIVE | pubjudge.UPSTREAM), step, "attributes that %s merged" % (
                        "are" if merged else "are not"))
     ok(publish(here, [b"src/a.c"], {b"src/a.c": (TEXT, b"pointer\n")},
                theirs=lfs, merged=[b".gitattributes"]), "",

@@ -351,7 +351,7 @@ def test_merged():
     r = W.repo({"a": "1\n", "d/gone": "1\n", "d/stays": "1\n", "f": "1\n",
                 "s/old": "1\n"})
     base = commit(r, {"a": "topic\n"}, "refs/heads/topic", r.tip())
-    theirs = {"d/gone": None, "d/new": "new\n", "f": ("120000", "d"),
+    theirs = {"else/where/y": "y\n", "d/gone": None, "d/new": "new\n", "f": ("120000", "d"),
               "ä b": "odd\n", "s/old": None, "s": "a file\n",
               "big": "x" * 3000000}
     second = commit(r, {**theirs, ".gitattributes": "x\n"}, base=r.tip())
@@ -368,7 +368,7 @@ def test_merged():
         landed(p, v, "a merge of an older commit")
         ok(r.git("rev-parse", "topic^1", "topic^2").split() == [base, second]
            and r.git("diff", "--name-only", "topic", second).split() ==
-           [".gitattributes", "a", "mine"],
+           [".gitattributes", "a", "else/where/y", "mine"],
            "has its files without any being here")
         got = p.git("cat-file", "--batch-check", "--batch-all-objects")
         ok(got.count(" blob ") <= 6, "no blob of them was fetched", got)
@@ -378,7 +378,8 @@ def test_merged():
         have = p.objects()
         want = [r.git("rev-parse", x) for x in (
             base, second, base + "^{tree}", second + "^{tree}", base + ":d",
-            base + "^", base + "^^{tree}", base + "^:d",
+            base + "^", base + "^^{tree}", base + "^:d", second + ":else",
+            second + ":else/where",
             second + ":d", second + ":.gitattributes", base + ":a")]
         ok(set(want) <= set(have) and r.git("rev-parse", second + ":d/new")
            not in have, "the judge gets both parents' trees, and those of "
