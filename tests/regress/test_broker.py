@@ -1532,9 +1532,10 @@ def commit(base=OID % 1, parent2="", author=AUTHOR, when=None, tree=OID % 7,
                           author, when, author, when, head, message)
 
 
-def announce(b, n, base=OID % 1, parent2=""):
-    b.ch.send("BROKER_ANNOUNCE", 0, publish="%016x" % n, host="github.com",
-              repo="own/repo", base=base, parent2=parent2)
+def announce(b, n, base=OID % 1, parent2="", **values):
+    b.ch.send("BROKER_ANNOUNCE", 0, **{
+        "publish": "%016x" % n, "host": "github.com", "repo": "own/repo",
+        "base": base, "parent2": parent2, **values})
 
 
 def sign(b, n, text):
@@ -1640,6 +1641,13 @@ def test_sign():
              "all that")
         announce(b, 3)
         t.ok(b.proc.wait(10) == 3, "an announcement twice ends it")
+    for bad in ({"repo": "own/repo/x"}, {"repo": "../repo"}, {"host": "a b"},
+                {"base": "x" * 40}, {"parent2": "%064x" % 2},
+                {"publish": "x" * 16}):
+        with Broker("publish_signing_key " + pem, author=AUTHOR,
+                    ready=False) as b:
+            announce(b, 1, **bad)
+            t.ok(b.proc.wait(10) == 3, "so does %r" % bad)
 
 
 def test_sign_keys():

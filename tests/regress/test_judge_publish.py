@@ -638,6 +638,8 @@ def merges():
     of("what neither has", "merge", [], {}, [b"nix"], "neither")
     of("what is merged comes from a sandbox", "path", [], {b"keys": NEW},
        [b"keys"], "not declared")
+    of("what is merged away comes", "path", [], {b"src/b.c": NEW}, gone,
+       "not declared")
     of("a name twice", "path", [b"keys"], {b"keys": NEW}, [b"keys"], "twice")
     of("more names than there are", "malformed", [b"x"], {b"x": NEW},
        left=[w, b"l", b"sub"], merged_count=2)

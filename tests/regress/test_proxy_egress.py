@@ -665,6 +665,8 @@ def test_grants(ca):
              "the same id is not taken twice")
         t.ok(p.grant(s, "fetch", "github.com", "o/r")["state"] == egress.OPEN,
              "GitHub is granted without an entry")
+        t.ok(p.grant(s, "fetch", "github.com", "o/r", force=True)["state"] ==
+             egress.REFUSED, "what only reads forces nothing")
         for what, change in (
                 ("a host that is tunnelled", {"host": "a.example"}),
                 ("an unknown host", {"host": "b.example"}),
