@@ -384,6 +384,7 @@ struct publish {
 	char granted[17];		/* for its push; kept */
 	/* by an operator: of the record of it, JOURNAL_DONE is awaited; 0: none */
 	uint32_t approve_id;
+	bool user_asked;		/* for his approval */
 	bool sign;			/* as configured when it began, */
 	char signed_id[65];		/* and what it came to; "": not yet */
 	bool look;			/* it only finds out how a push ended, */

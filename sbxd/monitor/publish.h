@@ -30,6 +30,10 @@ bool publish_recorded(struct monitor *m, const struct sbx_in *in);
 /* p ended: nobody waits for its approval any more. */
 void publish_unanswered(struct publish *p);
 
+/* --- publish_user.c ------------------------------------------------------------- */
+/* That one begins: one that its user was asked about, and did not answer, ends. */
+void publish_user_again(const struct publish *new);
+
 /* --- publish_reconcile.c: pushes whose end is not known ------------------------ */
 /* Before the cage; dir: borrowed, the suite's.  0, SBX_E_SYS, SBX_E_POLICY. */
 int setup_pushes(struct monitor *m, int dir, struct sbx_err *err);

@@ -569,11 +569,12 @@ static void
 begin(struct publish *new, struct worker *w)
 {
 	struct monitor *m = new->m;
-	struct publish *p = publish_room(m, w->who);
+	struct publish *p;
 	struct sbx_sha256 sha;
 	const char *why;
 
-	if (p == NULL) {
+	publish_user_again(new);
+	if ((p = publish_room(m, w->who)) == NULL) {
 		bar(w, new, "busy", "there are two of this client or four in "
 		    "all");
 		return;

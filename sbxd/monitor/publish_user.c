@@ -32,7 +32,7 @@ barred(const struct worker *w, const struct publish *p, const char **ret_why)
 }
 
 static void
-question(struct worker *w, const struct publish *p)
+question(struct worker *w, struct publish *p)
 {
 	struct sbx_publish_question q = { .host = p->host, .repo = p->repo,
 		.branch = p->branch, .commit = p->commit, .base = p->base,
@@ -41,6 +41,7 @@ question(struct worker *w, const struct publish *p)
 	struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
 	const char *s = p->names;
 
+	p->user_asked = true;
 	sbx_buf_init(&b, PATHS_BYTES);
 	for (; s < p->names + p->nnames && q.paths.count < PATHS_MAX;
 	    s += strlen(s) + 1)
@@ -94,4 +95,21 @@ publish_confirm(struct monitor *m, struct worker *w,
 			publish_refuse(p, "confirm", "the user did not agree");
 		publish_state_send(w, p);
 	}
+}
+
+/* Who does not answer in time has a call that failed, and no run_id to go on
+ * with: the next one to that branch takes its place. */
+void
+publish_user_again(const struct publish *new)
+{
+	struct publish *p;
+
+	for (p = new->m->publishes; p < new->m->publishes + MAX_PUBLISHES; p++)
+		if (p->used && p->who == new->who && p->user_asked &&
+		    p->phase == SBX_PUBLISH_APPROVAL && p->approve_id == 0 &&
+		    strcmp(p->host, new->host) == 0 &&
+		    strcmp(p->repo, new->repo) == 0 &&
+		    strcmp(p->branch, new->branch) == 0)
+			publish_refuse(p, "cancelled", "another publication "
+			    "to that branch was begun");
 }

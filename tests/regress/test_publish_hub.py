@@ -1037,8 +1037,19 @@ def test_user():
         w = h.begin(a, "publish")
         s = start(h, w, box)
         end(h, w, s)
-        ok(word(h, s).name == "CTL_PUBLISH_ANSWERED" and
-           end(h, w, s)["outcome"] == PUSHED, "the operator may as well")
+        ok(end(h, w, start(h, w, box, branch="other"))["phase"] == APPROVAL
+           and h.ask(w, "PUBLISH_WAIT", publish=s["publish"])["phase"] ==
+           APPROVAL, "two wait")
+        h.result(w)
+        confirm(h, a, s, 0)
+        w = h.begin(a, "publish")
+        n = start(h, w, box)
+        ok(n.name == "PUBLISH_STATE" and end(h, w, s)["step"] ==
+           "cancelled", "one that its user was asked about makes room for "
+           "the next to that branch", n)
+        end(h, w, n)
+        ok(word(h, n).name == "CTL_PUBLISH_ANSWERED" and
+           end(h, w, n)["outcome"] == PUSHED, "the operator may as well")
     with World(OFF + "confirm_publish yes\n") as h:
         a = client(h)
         w = h.begin(a, "publish")
