@@ -672,12 +672,30 @@ doing(uint8_t phase)
 	    what[phase] : "it goes on");
 }
 
+/* What is declared is what the branch has at its tip, whoever pushed it: there is
+ * nothing to push, but a pull request to open that was not then. */
+static bool
+lacks_request(const struct pub *p)
+{
+	return (p->create_pr && !p->dry_run &&
+	    p->st.outcome == SBX_PUBLISH_REFUSED &&
+	    strcmp(p->st.step, "unchanged") == 0 && *p->st.tip != '\0' &&
+	    strcmp(p->st.tip, p->st.base) == 0);
+}
+
 static int
 ended(struct call *call, struct pub *p, const struct names *n)
 {
 	bool there = p->st.outcome == SBX_PUBLISH_PUSHED ||
 	    p->st.outcome == SBX_PUBLISH_LANDED;
 	int r = 0;
+
+	if (lacks_request(p)) {
+		p->st.outcome = SBX_PUBLISH_LANDED;
+		if ((r = pull_request(call, p)) == 0 && !call->ask->broken)
+			put_done(call, p, n);
+		return (call->ask->broken ? SBX_E_CLOSED : r);
+	}
 
 	if (!there && p->st.outcome != SBX_PUBLISH_WOULD) {
 		put_refused(call, p);

@@ -436,6 +436,21 @@ m.api["PULLS_OF"] = [{"number": 3, "html_url": "https://h/3",
                       "base": {"ref": "next"}}]
 check("there is one", {**PR, "base_branch": "next"}, status="ok", pr_number=2,
       pr_created=False)
+m.api = {"PULL_CREATE": {"number": 5, "html_url": "https://h/5"}}
+m.pub = {"outcome": REFUSED, "step": "unchanged", "reason": "it is there",
+         "next": "Declare.", "commit": "", "tree": "", "tip": "b" * 40}
+r = check("the branch has it, a pull request has it not", PR, status="ok",
+          outcome="already_there", pushed=False, pr_number=5, commit=None)
+t.ok([s[0] for s in m.seen] == ["PULLS_OF", "PULL_CREATE"] and not m.opened,
+     "it is made alone", (m.seen, m.opened))
+for what, args, tip in (("not asked for", {"create_pr": False}, "b" * 40),
+                        ("a dry run", {"dry_run": True}, "b" * 40),
+                        ("no such branch", {}, ""),
+                        ("another base", {}, "c" * 40)):
+    m.pub["tip"] = tip
+    check("unchanged, " + what, {**PR, **args}, True, code="unchanged")
+    t.ok(not m.seen, what + ": none is made", m.seen)
+m.pub = {}
 m.api = {"PULL_CREATE": "validation"}
 r = check("it cannot be made", PR, status="ok", outcome="pushed")
 t.ok("no pull request" in r["warnings"][0] and "pr_url" not in r,

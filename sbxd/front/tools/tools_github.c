@@ -261,7 +261,8 @@ const struct sbx_tool sbx_tools_github[] = {
 		    "where none has passed (gate); red, nothing is pushed. "
 		    "Secrets, sensitive paths, "
 		    "default branch and tags are refused by step. create_pr "
-		    "opens a pull request, or finds the one there is. "
+		    "opens a pull request, or finds the one there is, also "
+		    "where the branch has the files already. "
 		    "Repeating it is safe.",
 		.input_schema = SCHEMA_IN(SCHEMA_CONTAINER "," REPO_IN ","
 		    SCHEMA("branch": {"type": "string", "minLength": 1,
