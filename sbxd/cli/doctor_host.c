@@ -89,16 +89,22 @@ doctor_owner(const struct doctor *d, const struct doctor_check *c,
 	return (doctor_fact(r, r->mend[0] == '\0'));
 }
 
-/* A file of a source, as the broker takes one.  false: r says what is wrong. */
+/* A file of a source, as the broker takes one.  false: r says what is wrong.
+ * key: it is the one that signs. */
 static bool
-credential_ok(struct doctor_result *r, const char *file, uid_t owner)
+credential_ok(struct doctor_result *r, const char *file, uid_t owner, bool key)
 {
 	struct stat st;
 
 	doctor_step(r, "lstat(%.100s)", file);
 	if (lstat(file, &st) == -1) {
 		(void)doctor_failed(r);
-		doctor_mend(r, "sbx register app\n# or: sbx register token\n");
+		if (key)
+			doctor_mend(r, "openssl genpkey -algorithm ed25519 "
+			    "-out %s\n", file);
+		else
+			doctor_mend(r, "sbx register app\n"
+			    "# or: sbx register token\n");
 		return (false);
 	}
 	doctor_detail(r, "%.200s: uid %u, mode %04o", file, st.st_uid,
@@ -121,17 +127,20 @@ doctor_credentials(const struct doctor *d, const struct doctor_check *c,
 	const struct passwd *pw = geteuid() == 0 ? getpwnam("sbx-broker") :
 	    NULL;
 	uid_t owner = pw != NULL ? pw->pw_uid : geteuid();
-	const char *v, *end, *file;
-	unsigned n = 0;
+	const char *v, *end, *file, *signer = d->conf.publish_signing_key;
+	unsigned n = signer[0] != '\0';
 
 	(void)c;
+	if (*signer == '/' && !credential_ok(r, signer, owner, true))
+		return (-1);
 	for (size_t i = 0; i < SBX_NELEM(lists); i++) {
 		v = lists[i]->data;
 		for (end = v + lists[i]->len; v < end; v += strlen(v) + 1) {
 			file = strrchr(v, ' ') != NULL ? strrchr(v, ' ') + 1 :
 			    v;
 			/* else it is systemd's to bring */
-			if (*file == '/' && !credential_ok(r, file, owner))
+			if (*file == '/' && !credential_ok(r, file, owner,
+			    false))
 				return (-1);
 			n++;
 		}

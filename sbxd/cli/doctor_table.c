@@ -70,7 +70,8 @@ const struct doctor_check doctor_checks[] = {
 	{ .name = "credentials", .what = "files of credentials",
 	    .weight = DOCTOR_OPTIONAL, .probe = doctor_credentials,
 	    .lost = "that source gives no token: what it is for is read as "
-	    "anybody may, and not written", .mend = "" },
+	    "anybody may, and not written; without its key nothing is "
+	    "published", .mend = "" },
 	{ .name = "secret_rules", .what = "rules of secret_rules",
 	    .probe = doctor_rules, .needs = "programs", .lost = NO_SUITE,
 	    .mend = "# sbxd-judge(8) says what rules may have; built in are "

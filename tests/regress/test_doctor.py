@@ -246,6 +246,10 @@ def resources(place, base):
         f.write("github_token_file /nowhere/token\n")
     expect("a credential that is not there", place, base, None,
            "credentials", "lstat", "ENOENT", "sbx register", essential=False)
+    with open(place.root + "/etc/sbx.conf", "w") as f:
+        f.write("publish_signing_key /nowhere/key\n")
+    expect("a key that is not there", place, base, None, "credentials",
+           "lstat", "ENOENT", "openssl genpkey", essential=False)
     with open(place.root + "/etc/rules", "w") as f:
         f.write("[[rules]]\nid = 'x'\n")
     with open(place.root + "/etc/sbx.conf", "w") as f:
