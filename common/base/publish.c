@@ -211,10 +211,12 @@
 	"| tail -c 240; echo\n"
 
 /* What nobody's attributes, drivers or configuration have a part in.  In the place
- * of old files that were too large to be fetched, a line that says so. */
+ * of old files that were too large to be fetched, a line that says so; and where it
+ * takes long to find what large files have in common, these are as binary ones. */
 #define SHOW "base=$1 commit=$2; [ ! -s from ] || read -r base <from\n" \
-	"look() { git diff-tree -r --no-renames --no-ext-diff --no-textconv " \
-	"--no-color --full-index --no-abbrev \"$@\" $base $commit 2>err; }\n" \
+	"big=; look() { timeout 90 git $big diff-tree -r --no-renames --no-ext-diff " \
+	"--no-textconv --no-color --full-index --no-abbrev \"$@\" $base $commit " \
+	"2>err; }\n" \
 	"look --raw >list && look --raw -z >raw || no suite\n" \
 	"declare -A gone; while read -r id _; do gone[$id]=1; done < <(awk " \
 	"'$5 != \"A\" && $1 != \":160000\" { print $3 }' list | git cat-file " \
@@ -227,7 +229,9 @@
 	"printf '%s %s\\t%s\\0' ${h[0]} $id \"$p\"; done <raw | " \
 	"git update-index -z --index-info 2>err; base=$(git write-tree " \
 	"--missing-ok 2>err) || no suite; fi\n" \
-	"look --numstat >>list || no suite\n" \
+	"look --numstat >nums; r=$?; [ $r -ne 124 ] || { " \
+	"big='-c core.bigFileThreshold=1m'; look --numstat >nums; r=$?; }\n" \
+	"[ $r -eq 0 ] && cat nums >>list || no suite\n" \
 	"look -p | head -c 4194305 >patch; r=${PIPESTATUS[0]}\n" \
 	"cut=0; [ $(stat -c %s patch) -le 4194304 ] || cut=1 r=0\n" \
 	"[ $r -eq 0 ] || no suite\n" \

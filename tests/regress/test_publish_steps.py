@@ -484,6 +484,15 @@ def test_show():
         ok(v.startswith("files 1 added 400000 deleted 0 cut 1\n") and
            len(v) - v.index("\n\n") - 2 == 4 << 20, "a long one is cut",
            len(v))
+    slow = W.scripts["show"]
+    W.scripts["show"] = slow.replace("nums; r=$?;", "nums; r=124;", 1)
+    with Publisher(r, ["big", "a"]) as p:
+        v = shown(p, {"big": "a line of it\n" * 100000, "a": "1\n"}, base)
+        ok(v.startswith("files 2 added 0 deleted 1 cut 0\n") and
+           "\n-\t-\tbig\n" in v and "\n-2\n" in v and
+           "/dev/null and b/big differ" in v, "what takes long is not looked "
+           "into", v)
+    W.scripts["show"] = slow
     with Publisher(r, ["a"]) as p:
         p.fetch(base)
         v = p.run("show", base, "a" * 40)
