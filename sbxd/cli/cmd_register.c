@@ -366,12 +366,15 @@ append_conf(const struct cli *cli, const char *const lines[2],
 		if (*lines[i] == '\0')
 			continue;
 		if (has_line(text, lines[i])) {
-			fprintf(stderr, "sbx: %s has the line already\n", path);
+			fprintf(stderr, "sbx: %s has the line already; a suite "
+			    "that runs reads its file at its next start\n",
+			    path);
 			continue;
 		}
 		if (sbx_write_all(fd, lines[i], strlen(lines[i])) != 0)
 			return (sbx_err_sys(err, "%.160s", path));
-		fprintf(stderr, "sbx: written to %s\n", path);
+		fprintf(stderr, "sbx: written to %s; a suite that runs takes "
+		    "it at SIGHUP\n", path);
 	}
 	return (0);
 }
