@@ -109,11 +109,17 @@ class Hub:
             stderr=self.stderr, env=dict(
                 clean, SBX_ROOT=self.dir, HOME="/nonexistent",
                 SBX_FAKE_SOCKET=self.dir + "/door", **env))
-        self.door.settimeout(10)
-        try:
-            self.conn, _ = self.door.accept()
-        except TimeoutError as e:
-            raise RuntimeError("sbxd started nobody: " + self.said()) from e
+        self.door.settimeout(0.1)
+        until = time.monotonic() + 10
+        self.conn = None
+        while self.conn is None:
+            try:
+                self.conn, _ = self.door.accept()
+            except TimeoutError as e:
+                if self.proc.poll() is None and time.monotonic() < until:
+                    continue
+                raise RuntimeError("sbxd started nobody: " +
+                                   self.said()) from e
         _, fds, _, _ = socket.recv_fds(self.conn, 1, 4)
         self.starter = Peer(fds[0], "starter")
         self.all.append(self.starter)

@@ -1627,6 +1627,7 @@ def test_sign():
                                        head="encoding x\n")),
                 ("no message", commit(parent2=OID % 2, message="")),
                 ("no end", commit(parent2=OID % 2, message="m")),
+                ("no UTF-8", commit(parent2=OID % 2, message="m\udcff\n")),
                 ("a tag", "object %s\ntype commit\ntag v\ntagger %s %d "
                  "+0000\n\nm\n" % (OID % 1, AUTHOR, now))):
             m = sign(b, 3, text)

@@ -4,6 +4,7 @@ what judge and publisher agree on, by a grant for that alone, or nothing does; n
 end of anybody leaves one hanging, and each has its record.  One test is one
 function."""
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -1083,6 +1084,25 @@ class Again(World):
             os.chmod(self.dir + "/" + n, 0o600 if n[-1] == "s" else 0o700)
 
 
+class Pipe(fakehub.Hub):
+    """a suite whose file of pushes is none"""
+
+    def __init__(self):
+        try:
+            super().__init__("--transport", "unix", conf=OFF)
+        except RuntimeError as e:
+            self.why = str(e)
+            shutil.rmtree(self.dir)
+
+    def _program(self, conf):
+        super()._program(conf)
+        os.makedirs(self.dir + "/state/suite-0")
+        os.mkfifo(self.dir + "/state/suite-0/pushes")
+        for n in "state", "state/suite-0", "state/suite-0/pushes":
+            os.chown(self.dir + "/" + n, self.uid, self.uid)
+            os.chmod(self.dir + "/" + n, 0o600 if n[-1] == "s" else 0o700)
+
+
 def left_of(h):
     """what it leaves, as if that had been a while ago; of how many"""
     with open(h.dir + "/state/suite-0/pushes", "rb") as f:
@@ -1165,6 +1185,9 @@ def test_killed():
             ok(not h.named("SANDBOX_CREATE") and h.serving() and
                left_of(h)[1] == 0, "what is %s is left alone" % what,
                left_of(h)[1])
+    why = Pipe().why
+    ok("pushes: it is no file of this user's" in why, "what is no file is "
+       "not taken", why)
     now = int(time.time() * 1e9).to_bytes(8, "little")
     with Again(left[:i + 8] + now + left[i + 16:]) as h:
         h.settle(1.5)

@@ -1,6 +1,7 @@
 /* Parts of a publication's judgement: paths, patterns, attributes, line ends, and
  * what git printed of a base. */
 
+#include "common/base/commitsig.h"
 #include "sbxd/judge/match.h"
 #include "sbxd/judge/publish.h"
 
@@ -294,6 +295,33 @@ test_base(void)
 	close(fd);
 }
 
+static void
+test_signatures(void)
+{
+	static const char armored[] = SBX_COMMITSIG_BEGIN "AAAA\n"
+	    SBX_COMMITSIG_END;
+	static const struct {
+		const char *commit;
+		int r;
+	} rows[] = {
+		{ "tree 0\nauthor a\n\nm\n", 0 },
+		{ "tree 0\ngpgsig x\n\nm\n", SBX_E_SYNTAX },
+		{ "tree 0\ngpgsig-sha256 x\n\nm\n", SBX_E_SYNTAX },
+		{ "tree 0\nauthor a\n\nm\n\ngpgsig x\n", 0 },
+		{ "tree 0\n", SBX_E_SYNTAX }, { "\n\n", SBX_E_SYNTAX },
+		{ "tag 00\n\nm\n", SBX_E_SYNTAX }, { "", SBX_E_SYNTAX },
+	};
+
+	for (size_t i = 0; i < SBX_NELEM(rows); i++) {
+		struct sbx_buf SBX_CLEANUP_BUF b = { 0 };
+
+		sbx_buf_init(&b, 4096);
+		ok(sbx_commitsig_add(&b, rows[i].commit,
+		    strlen(rows[i].commit), armored) == rows[i].r,
+		    "a signature of commit %zu", i);
+	}
+}
+
 int
 main(void)
 {
@@ -306,5 +334,6 @@ main(void)
 	test_attributes();
 	test_clean();
 	test_base();
+	test_signatures();
 	return (tap_done());
 }
