@@ -274,7 +274,7 @@ int
 push_judge(const char *p, size_t n, const struct push_grant *grant,
     size_t *ret_used, const char **ret_why)
 {
-	struct head h = { 0, NULL };
+	struct head h = { 0 };
 	const char *begin = p;
 	struct pkt pkt;
 	int r;
