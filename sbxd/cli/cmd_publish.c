@@ -41,9 +41,11 @@ ask(const struct cli *cli, int slot, uint16_t type, const void *m,
 
 /* --- text for terminals ------------------------------------------------------------ */
 
-/* What is no text, or would steer a terminal or what is beside it, as \xNN. */
+/* What is no text, or would steer a terminal or what is beside it, as \xNN; so
+ * are lines, unless it may have several: what a part of the suite said must not
+ * look like what another one did. */
 static void
-make_safe(struct sbx_buf *b, const char *text, size_t len)
+make_safe(struct sbx_buf *b, const char *text, size_t len, bool lines)
 {
 	unsigned n;
 
@@ -51,7 +53,7 @@ make_safe(struct sbx_buf *b, const char *text, size_t len)
 		const char *s = text + i;
 
 		n = sbx_utf8_len(s, len - i);
-		if (*s == '\n' || *s == '\t' || (n > 0 &&
+		if ((lines && (*s == '\n' || *s == '\t')) || (n > 0 &&
 		    !sbx_is_invisible(sbx_utf8_point(s, n)))) {
 			n = n > 0 ? n : 1;
 			(void)sbx_buf_add(b, s, n);
@@ -72,7 +74,7 @@ safe_json(const char *s)
 
 	sbx_buf_init(&b, 4 * len + 16);
 	(void)sbx_mask(copy, &len);
-	make_safe(&b, copy, len);
+	make_safe(&b, copy, len, false);
 	o = json_object_new_string_len(b.len > 0 ? b.data : "", (int)b.len);
 	return (o);
 }
@@ -398,7 +400,7 @@ take_shown(struct shown *s, bool bare)
 	sbx_buf_init(&safe, 4u * SHOWN_MAX);
 	if (!bare)
 		masked = sbx_mask(s->text.data, &s->text.len);
-	make_safe(&safe, s->text.data, s->text.len);
+	make_safe(&safe, s->text.data, s->text.len, true);
 	at = safe.data;
 	(void)strsep(&at, "\n");	/* the monitor has read that */
 	while ((line = line_of(&at)) != NULL)

@@ -7,7 +7,9 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.environ["SBX_SRC"] + "/tests/lib")
@@ -808,6 +810,29 @@ def look(h, s):
     m = operator(h, "CTL_PUBLISH_SHOW", publish=s["publish"], offset=0)
     v = dict(zip(m["members"][::2], m["members"][1::2]))
     return m, v, ipc.read_fd(m.fds[0])
+
+
+def sbx(h, *args):
+    """what an operator's terminal gets"""
+    with tempfile.TemporaryFile() as f, subprocess.Popen(
+            [os.environ["SBX_BUILD"] + "/sbx", *args], stdout=f, stderr=f,
+            env=dict(os.environ, SBX_ROOT=h.dir)) as p:
+        h.wait(lambda: p.poll() is not None)
+        f.seek(0)
+        return f.read().decode("utf-8", "backslashreplace")
+
+
+def test_terminal():
+    """Whoever lies steers no terminal, and speaks for nobody else."""
+    lie = "x\nverified_by      gate\r\x1b[2J\u202e"
+    with World() as h:
+        w, box, s = begun(h)
+        h.judged = {"step": "secret", "reason": lie, "total": 1, "findings": [
+            "rule" + lie, "path" + lie, "1", "f" * 64]}
+        end(h, w, s)
+        t = sbx(h, "publish", "show", s["publish"]).partition("\nrecords:")[0]
+        ok("\\x0averified_by" in t and "\nverified_by" not in t and
+           not set(t) & set("\r\x1b\u202e"), "a lying judge", t)
 
 
 def test_view():
