@@ -189,8 +189,9 @@ ctl_tick(struct monitor *m, uint64_t now_ns)
 				continue;
 			shell_gone(c);
 			grant_ctl_gone(c);
-			ctl_refuse(c, "timeout", "", "the suite did not do it "
-			    "in time");
+			ctl_refuse(c, "timeout", c->look_id != 0 ? "`sbx "
+			    "publish show` tells whether it does it later." :
+			    "", "the suite did not do it in time");
 		} else
 			sbx_peer_end_later(c->peer, SBX_E_TIMEOUT);
 	}
