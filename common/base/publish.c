@@ -107,7 +107,8 @@
 	"awk '$1 == \"tree\" && !s[$2]++ { print $2 }' entries >trees\n" \
 	"if [ \"$second\" != - ]; then for c in $base $fork; do git diff-tree " \
 	"-r -t --raw --no-renames --no-abbrev $c $second; done 2>err | " \
-	"awk '$1 == \":040000\" { print $3 } $2 == \"040000\" { print $4 }' " \
+	"awk '$1 == \":040000\" && !s[$3]++ { print $3 } " \
+	"$2 == \"040000\" && !s[$4]++ { print $4 }' " \
 	">>trees || no fetch; fi\n" \
 	"blobs() { awk '$1 == \"blob\" && !s[$2]++ { print $2 }'; }\n" \
 	"for c in $wanted; do list $c <attributes || exit; done 2>err | " \

@@ -84,7 +84,7 @@ static const struct { const char *name; bool is_bool; } numbers[] = {
 	{ "deleted", false }, { "unchanged", false }, { "bytes", false },
 	{ "findings_total", false }, { "files_changed", false },
 	{ "lines_added", false }, { "lines_deleted", false },
-	{ "grant_uses", false }, { "line", false }, { "diff_cut", true },
+	{ "merged_files", false }, { "grant_uses", false }, { "line", false }, { "diff_cut", true },
 	{ "grant_used", true } };
 
 static void

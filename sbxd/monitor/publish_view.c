@@ -145,6 +145,9 @@ add_what(struct members *m, const struct publish *p)
 	add(m, "base", p->base);
 	add(m, "second_parent", p->parent2);
 	add(m, "merge_branch", p->merge_branch);
+	/* the diff is without them */
+	if (p->parent2[0] != '\0')
+		add_number(m, "merged_files", p->merged);
 	add(m, "from", p->tip);
 	add_number(m, "age_seconds", age_s(p));
 }

@@ -379,7 +379,7 @@ def partial(p):
         for cmd in (["clone", "-q", "-b", "main", p.repo.path, "."],
                     ["config", "user.name", "t"],
                     ["config", "user.email", "t@t.test"],
-                    ["rm", "-q", "docs/b.md"],
+                    ["rm", "-q", "docs/a.md"],
                     ["checkout", "-q", "-b", "far"]):
             subprocess.run(["git", *cmd], cwd=other, check=True)
         for i in range(3):

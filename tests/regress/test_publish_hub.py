@@ -282,6 +282,8 @@ def test_ways():
                    h.named("JUDGE_PUBLISH")[0]["parent2"] == NEW,
                    "and no byte of it comes from the sandbox", h.got)
             if what.startswith("merge"):
+                ok(look(h, s)[1]["merged_files"] == "1", "an operator is "
+                   "told how much it brings")
                 q = h.named("JUDGE_PUBLISH")[0]
                 ok((q["allow"], q["fork"]) == ((4, MOVED) if "of" in what else
                                                (0, "")),
