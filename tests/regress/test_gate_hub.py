@@ -857,7 +857,7 @@ def test_packages_many():
     with layers() as h:
         a = client(h)
         w = h.begin(a, "sandbox_initialize")
-        d = h.ask(w, "DEPS_MAKE", image="host", commands=["pip install x"],
+        d = h.ask(w, "DEPS_MAKE", image=IMAGE, commands=["pip install x"],
                   network=1)
         made, names = len(of_layers(h)), {d["layer"]}
         for box in (net_box(h, a), h.ask(
