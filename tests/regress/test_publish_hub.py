@@ -659,7 +659,7 @@ def test_gate():
     with World(CONF) as h:
         w, _, s = begun(h)
         m = fails(h, w, s, "verify_gate", "without a pass")
-        ok("fresh: true" in m["next"], "what to do", m)
+        ok("publish again" in m["next"], "what to do", m)
         ok(h.publishes("verdict")[0]["code"] == 0, "the judge's word is on "
            "record")
     for tree, who, good in ((TREE, 1001, True), (MOVED, 1001, False),
