@@ -62,13 +62,34 @@
 	"    fork=; [ -s $GIT_DIR/shallow ] || return $found\n" \
 	"  done; return $found; }\n"
 
+/* A commit can be fetched by its id that is only of a fork, and has what nobody
+ * here let in. */
+#define BASED \
+	"history() { local n=$1; shift; git fetch -q --depth=$n --filter=tree:0 " \
+	"--no-tags --no-write-fetch-head -- \"$url\" \"$@\" 2>err || no fetch\n" \
+	"  forget; }\n" \
+	"based() { local GIT_DIR=/workspace/line n v\n" \
+	"  [ $base = \"$tip\" ] && return 0\n" \
+	"  awk -F'\t' -v b=$base '$1 == b && $2 ~ /^refs.heads./ { f = 1 } " \
+	"END { exit !f }' refs && return 0\n" \
+	"  git init -q --bare --template= --object-format=$format $GIT_DIR " \
+	"2>err || no fetch\n" \
+	"  v=($tip $(ref \"$default\")); [ ${#v[@]} -gt 0 ] && " \
+	"for n in 100 1000 10000 100000; do history $n \"${v[@]}\"\n" \
+	"    git rev-list \"${v[@]}\" 2>err | grep -x $base >/dev/null && " \
+	"return 0; [ -s $GIT_DIR/shallow ] || break; done\n" \
+	"  grep -q '^[0-9a-f]' refs && for n in 100 1000; do " \
+	"history $n '+refs/heads/*:refs/heads/*'\n" \
+	"    git rev-list --branches 2>err | grep -x $base >/dev/null && " \
+	"return 0; done; return 1; }\n"
+
 #define FETCH "url=$1 base=$2 branch=$3 second=$4 merged=$5 count=$6\n" \
 	"cat >names || exit 1\n" \
 	"format=sha1; [ ${#base} -eq 64 ] && format=sha256\n" \
 	"git init -q --bare --template= --object-format=$format repo 2>err || " \
 	"no fetch\n" \
-	"git ls-remote --symref -- \"$url\" HEAD \"refs/heads/$branch\" " \
-	"\"refs/heads/$merged\" >refs 2>err || no fetch\n" \
+	"git ls-remote --symref -- \"$url\" HEAD 'refs/heads/*' >refs 2>err || " \
+	"no fetch\n" \
 	"ref() { R=refs/heads/$1 awk -F'\\t' '$2 == ENVIRON[\"R\"] && " \
 	"$1 !~ /:/ { print $1; exit }' refs; }\n" \
 	"tip=$(ref \"$branch\")\n" \
@@ -78,7 +99,10 @@
 	"\"$@\" 2>err; }\n" \
 	"forget() { git config --remove-section \"remote.$url\"; " \
 	"git config --unset extensions.partialClone; } 2>/dev/null\n" \
-	REACHES \
+	REACHES BASED \
+	"based || { echo 'it is not on a branch of the repository' >err; " \
+	"grep -q '^[0-9a-f]' refs || echo 'the repository is empty' >err; " \
+	"no no_such_base; }\n" \
 	"wanted=$base fork=; if [ \"$second\" != - ]; then\n" \
 	"  wanted=\"$base $second\" theirs=$(ref \"$merged\")\n" \
 	"  [ -n \"$theirs\" ] && reaches $theirs || { " \

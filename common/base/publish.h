@@ -30,8 +30,9 @@ enum sbx_publish_script {
 	 * branch, and the tree of the branch's commit where its parents are
 	 * BASE (and PARENT2), as those of a publication that was made before,
 	 * and where PARENT2 and BASE parted, if they have history in common.
-	 * PARENT2 has to be reachable from where the repository has its branch
-	 * MERGED: any commit can be fetched by its id, also that of a fork.
+	 * BASE has to be of a branch, whichever; PARENT2 has to be reachable
+	 * from where the repository has its branch MERGED: any commit can be
+	 * fetched by its id, also that of a fork.
 	 * Leaves in
 	 * SBX_PUBLISH_BASE what `git cat-file --batch` says of BASE, the tree
 	 * at its root, the trees of all directories on a declared path, their

@@ -279,6 +279,25 @@ def test_old_base():
            "fetched", got)
 
 
+def test_base_of_fork():
+    """What can be fetched by its id alone is no base: its workflows would be
+    on a branch of the repository."""
+    r = W.repo({"a": "1\n"})
+    old = r.tip()
+    side = commit(r, {"b": "1\n"}, "refs/heads/side", old)
+    commit(r, {"b": "2\n"}, "refs/heads/side", side)
+    commit(r, {"a": "2\n"}, base=old)
+    fork = commit(r, {".github/w.yml": "evil\n"}, "refs/pull/1/head", old)
+    for what, base, good in (
+            ("a pull request of a fork", fork, False),
+            ("an old commit of the default branch", old, True),
+            ("an old one of another branch", side, True)):
+        with Publisher(r, ["a"]) as p:
+            v = p.fetch(base)
+            ok(v.startswith("tip - ") if good else v.startswith(
+                "no no_such_base it is not on a branch"), what, v)
+
+
 def test_names():
     files = {n: "old %s" % i for i, n in enumerate(ODD)}
     for path, what in (("main", files), ("main2", {"x": "x"})):
