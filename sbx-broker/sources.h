@@ -11,6 +11,7 @@
 #include "common/proto/proto.h"
 
 #include <openssl/types.h>
+#include <sys/stat.h>
 
 #define SOURCES_MAX 64u		/* BROKER_START.sources */
 #define SOURCE_GITHUB "github.com"
@@ -34,6 +35,8 @@ struct source {
 	uint64_t installation;
 	unsigned within_s;	/* COMMAND: one run of it */
 	char file[256];		/* its name, for what a human reads */
+	int fd;			/* O_PATH of that; -1: it was not there */
+	struct stat was;	/* before it was read */
 	EVP_PKEY *key;		/* APP; owned */
 	char fingerprint[56];
 	struct token *token;	/* TOKEN; a reference */
@@ -59,6 +62,8 @@ void sources_clear(struct sources *all);
  * kinds; usable or not.  NULL: no other. */
 const struct source *sources_next(const struct sources *all, const char *host,
     const struct source *after);
+/* Is its file another than was read, in place or by name? */
+bool source_changed(const struct source *s);
 /* How it went with one of them now; why NULL: well. */
 void source_said(struct sources *all, const struct source *s,
     const char *why);

@@ -67,6 +67,17 @@ add_source(struct lines *l, const struct source *s)
 		add_asked(l, s);
 }
 
+static void
+add_changed(struct lines *l, struct sbx_broker_state *m, const struct source *s)
+{
+	m->bad |= s->bad[0] != '\0';
+	if (!source_changed(s))
+		return;
+	m->changed = 1;
+	add(l, "  %.256s changed since it was read: SIGHUP to sbxd has it read "
+	    "anew", s->file);
+}
+
 static unsigned
 at_work(const struct broker *k)
 {
@@ -84,7 +95,7 @@ status_line(const struct broker *k, char *buf, size_t size)
 int
 status_send(struct broker *k, uint32_t id)
 {
-	struct sbx_broker_state m;
+	struct sbx_broker_state m = { .signer_bad = k->sources.signer.bad };
 	struct lines l = { .strs = { 0 } };
 	int r;
 
@@ -100,13 +111,17 @@ status_send(struct broker *k, uint32_t id)
 	add(&l, "locked: %s", k->locked ? "yes" : "no");
 	if (k->sources.n == 0)
 		add(&l, "sources: none");
-	for (unsigned i = 0; i < k->sources.n; i++)
+	for (unsigned i = 0; i < k->sources.n; i++) {
 		add_source(&l, &k->sources.s[i]);
+		add_changed(&l, &m, &k->sources.s[i]);
+	}
 	if (k->sources.signs)
 		add(&l, "publish_signing_key: %s", k->sources.signer.bad[0] ==
 		    '\0' ? "usable" : k->sources.signer.bad);
 	if (k->sources.signer_line[0] != '\0')
 		add(&l, "  %s", k->sources.signer_line);
+	if (k->sources.signs)
+		add_changed(&l, &m, &k->sources.signer);
 	m.lines = l.strs;
 	r = sbx_send_broker_state(k->monitor, id, &m, NULL);
 	sbx_buf_clear(&l.buf);

@@ -367,8 +367,7 @@ append_conf(const struct cli *cli, const char *const lines[2],
 			continue;
 		if (has_line(text, lines[i])) {
 			fprintf(stderr, "sbx: %s has the line already; a suite "
-			    "that runs reads its file at its next start\n",
-			    path);
+			    "that runs reads the file anew at SIGHUP\n", path);
 			continue;
 		}
 		if (sbx_write_all(fd, lines[i], strlen(lines[i])) != 0)

@@ -27,12 +27,13 @@ broker_start(struct component *c)
 
 	if (repos_sources(&c->m->conf, c->m->given, &s.sources, &b) != 0)
 		return (SBX_E_LIMIT);
+	c->m->signer_bad[0] = '\0';
 	if (c->m->locked)
 		log_notice("locked down: the broker gives out nothing");
 	return (sbx_send_broker_start(c->peer, 0, &s, &c->m->fd_roots));
 }
 
-/* A new life of it: what was locked stays so. */
+/* A new life of it: what was locked stays so.  Whether it can sign it is asked. */
 void
 broker_is_up(struct monitor *m)
 {
@@ -41,6 +42,9 @@ broker_is_up(struct monitor *m)
 	if (m->locked && p != NULL)
 		(void)sbx_send_broker_lock(p, ++m->next_id,
 		    &(struct sbx_broker_lock){ .on = 1 }, NULL);
+	if (p != NULL)
+		(void)sbx_send_broker_status(p, ++m->next_id,
+		    &(struct sbx_broker_status){ 0 }, NULL);
 }
 
 /* --- other sources ---------------------------------------------------------- */
@@ -68,7 +72,7 @@ renew(struct monitor *m)
 {
 	take_sources(m);
 	component_renew(&m->comps[SBX_PROC_BROKER],
-	    "other sources of credentials count now");
+	    "the sources of credentials are read anew");
 }
 
 /*
@@ -102,6 +106,33 @@ broker_renewed(struct monitor *m, uint32_t id)
 		return (false);
 	renew(m);
 	return (true);
+}
+
+/* One that is being started reads the files by that. */
+void
+broker_look(struct monitor *m)
+{
+	struct sbx_peer *p = component_peer(m, SBX_PROC_BROKER);
+
+	if (p == NULL || m->renew != NULL)
+		return;
+	m->look_id = ++m->next_id;
+	(void)sbx_send_broker_status(p, m->look_id,
+	    &(struct sbx_broker_status){ 0 }, NULL);
+}
+
+/* Safe for a hostile broker: it is begun anew when an operator asked for that.
+ * What cannot be used is tried again, since the cause may be elsewhere. */
+static void
+looked(struct monitor *m, uint32_t id, const struct sbx_broker_state *q)
+{
+	(void)snprintf(m->signer_bad, sizeof(m->signer_bad), "%s",
+	    q->signer_bad);
+	if (id == 0 || id != m->look_id)
+		return;
+	m->look_id = 0;
+	if ((q->changed || q->bad) && m->renew == NULL)
+		broker_renew(m, &m->conf);
 }
 
 /* --- processes ---------------------------------------------------------------- */
@@ -372,6 +403,7 @@ broker_state(struct monitor *m, uint32_t id, const struct sbx_broker_state *q)
 	struct sbx_ctl_broker_state s = { .lines = { 0 } };
 	struct ctl *c = ctl_of_back(m, id);
 
+	looked(m, id, q);
 	if (c == NULL)
 		return;
 	sbx_buf_init(&b, STATE_BYTES);
@@ -403,6 +435,7 @@ broker_lost(struct monitor *m)
 		c->want = 0;
 	}
 	memset(m->dials, 0, sizeof(m->dials));
+	m->look_id = 0;
 	if (m->renew != NULL)
 		take_sources(m);
 	publish_broker_lost(m);	/* first: it has a word for it */

@@ -179,6 +179,8 @@ egress_reload(struct monitor *m)
 		if (!repos_same_sources(m->renew != NULL ? m->renew : &m->conf,
 		    c))
 			broker_renew(m, c);
+		else
+			broker_look(m);
 		take_settings(&m->conf, c);
 		grant_relisted(m);
 		(void)egress_policy(m);	/* a new proxy gets it at its start */

@@ -699,6 +699,9 @@ struct monitor {
 					 * old ones' tokens are revoked */
 	uint32_t renew_id;		/* of BROKER_LOCK for that */
 	uint64_t renew_by_ns;
+	uint32_t look_id;		/* of BROKER_STATUS, at a SIGHUP */
+	char signer_bad[256];		/* why the broker that runs cannot sign;
+					 * "": it can, or did not say yet */
 	int exit_code;
 	struct event *stop_timer, *sigs[4];
 };
@@ -1008,6 +1011,9 @@ void broker_state(struct monitor *m, uint32_t id,
  * true of the second: the id is that of what the first asked. */
 void broker_renew(struct monitor *m, const struct sbx_conf *c);
 bool broker_renewed(struct monitor *m, uint32_t id);
+/* The same where it says that files are others now, or that it could not use
+ * them. */
+void broker_look(struct monitor *m);
 void broker_lost(struct monitor *m);
 void broker_proxy_lost(struct monitor *m);
 void broker_tick(struct monitor *m, uint64_t now_ns);

@@ -9,18 +9,32 @@
  * it, and must come to the same.
  */
 
+/* A dry run signs nothing, but ends as one that would. */
+static bool
+to_sign(const struct publish *p)
+{
+	return ((p->flags & SBX_PUBLISH_DRY_RUN) != 0 &&
+	    p->m->conf.publish_signing_key[0] != '\0');
+}
+
 bool
 publish_announce(struct publish *p)
 {
 	struct sbx_peer *broker = component_peer(p->m, SBX_PROC_BROKER);
 
-	if (!p->sign)
+	if (!p->sign && !to_sign(p))
 		return (true);
 	if (broker == NULL) {
 		publish_refuse(p, "sign", "the broker is not there: %s",
 		    component_why(p->m, SBX_PROC_BROKER));
 		return (false);
 	}
+	if (!p->sign && p->m->signer_bad[0] != '\0') {
+		publish_refuse(p, "sign", "%s", p->m->signer_bad);
+		return (false);
+	}
+	if (!p->sign)
+		return (true);
 	(void)sbx_send_broker_announce(broker, 0, &(struct sbx_broker_announce){
 	    .publish = p->id, .host = p->host, .repo = p->repo,
 	    .base = p->base, .parent2 = p->parent2 }, NULL);
@@ -82,7 +96,5 @@ publish_is_signed(const struct publish *p)
 {
 	if (p->signed_id[0] != '\0')
 		return (SBX_PUBLISH_SIGNED);
-	return ((p->flags & SBX_PUBLISH_DRY_RUN) != 0 &&
-	    p->m->conf.publish_signing_key[0] != '\0' ?
-	    SBX_PUBLISH_TO_SIGN : SBX_PUBLISH_UNSIGNED);
+	return (to_sign(p) ? SBX_PUBLISH_TO_SIGN : SBX_PUBLISH_UNSIGNED);
 }

@@ -54,7 +54,8 @@ class Peer(ipc.Chan):
 
 
 class Hub:
-    def __init__(self, *args, conf="", env=None, hello=True, stdin=None):
+    def __init__(self, *args, conf="", env=None, hello=True, stdin=None,
+                 broker=None):
         self.dir = tempfile.mkdtemp(prefix="sbx-hub-")
         self.uid = UID if os.getuid() == 0 else os.getuid()
         self.seen, self.records, self.peers, self.workers = [], [], {}, {}
@@ -64,6 +65,7 @@ class Hub:
         self.auto_worker = True
         self.work = []          # paths that ENGINE_WORK finds
         self.output = b"output\n"
+        self.broker = broker or {}      # what else BROKER_STATE says
         self.next_call = 0
         self.handles = {}
         self.starter = None
@@ -301,7 +303,7 @@ class Hub:
         p.send("BROKER_LOCKED", m.id, tokens=2 * m["on"])
 
     def on_BROKER_STATUS(self, p, m):
-        p.send("BROKER_STATE", m.id, lines=["source app"])
+        p.send("BROKER_STATE", m.id, lines=["source app"], **self.broker)
 
     def on_PROXY_DIAL(self, p, m):
         pair = socket.socketpair()

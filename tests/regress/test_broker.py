@@ -220,7 +220,10 @@ class Broker:
         return self.ch.recv(timeout, want="BROKER_KILL").id == c.want
 
     def status(self):
-        return self.ask("BROKER_STATUS", want="BROKER_STATE")["lines"]
+        return self.state()["lines"]
+
+    def state(self):
+        return self.ask("BROKER_STATUS", want="BROKER_STATE")
 
 
 RSA = key("rsa.pem", "genrsa", "-traditional", "2048")
@@ -1567,6 +1570,8 @@ def test_sign():
                 journal=True) as b:
         lines = b.status()
         at = lines.index("publish_signing_key: usable")
+        m = b.state()
+        t.ok(m["bad"] == 0 and m["signer_bad"] == "", "and nothing is bad", m)
         line = lines[at + 1].strip()
         raw = subprocess.run(["openssl", "pkey", "-in", pem, "-pubout",
                               "-outform", "DER"], check=True,
@@ -1651,6 +1656,32 @@ def test_sign():
             t.ok(b.proc.wait(10) == 3, "so does %r" % bad)
 
 
+def test_changed():
+    """A file that is another since it was read, in whatever way."""
+    name = write("rotated", b"ghp_" + b"a" * 36)
+    other = top + "/rotated.new"
+
+    def place():
+        write("rotated.new", b"ghp_" + b"a" * 36)
+        os.rename(other, name)
+
+    for what, change in (("in place", lambda: write("rotated", b"x")),
+                         ("by name", place), ("gone",
+                         lambda: os.unlink(name)), ("its mode",
+                         lambda: os.chmod(name, 0o400)), ("moved",
+                         lambda: os.rename(name, other))):
+        place()
+        with Broker("github_token_file " + name) as b:
+            m = b.state()
+            t.ok(m["changed"] == 0 and not re.search("read anew", str(m[
+                "lines"])), "as it was read: " + what, m)
+            change()
+            m = b.state()
+            t.ok(m["changed"] == 1 and m["bad"] == 0 and
+                 re.search(name + " changed since it was read", str(
+                     m["lines"])), "and changed", m)
+
+
 def test_sign_keys():
     enc = key("edenc.pem", "genpkey", "-algorithm", "ed25519", "-aes128",
               "-pass", "pass:x")
@@ -1664,6 +1695,9 @@ def test_sign_keys():
             lines = [x for x in b.status() if x.startswith("publish_sign")]
             t.ok(len(lines) == 1 and word in lines[0], "status says why: " +
                  word, b.status())
+            m = b.state()
+            t.ok(m["bad"] == 1 and word in m["signer_bad"], "to the monitor, "
+                 "too", m)
             announce(b, 1)
             m = sign(b, 1, commit())
             t.ok(m["error"] == POLICY and word in m["reason"] and

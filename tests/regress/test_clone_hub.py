@@ -182,6 +182,36 @@ def test_other_sources():
            "nothing")
 
 
+def test_other_files():
+    """The lines are the same, but not what they name: the broker says so."""
+    with Place() as p:
+        def hup(what, anew, **said):
+            n = len(p.h.named("BROKER_START"))
+            p.h.broker = said
+            p.h.term(signal.SIGHUP)
+            if anew:
+                p.h.wait(lambda: len(p.h.named("BROKER_START")) > n)
+            p.h.settle(0.1 if anew else 0.4)
+            ok(len(p.h.named("BROKER_START")) == n + anew, what,
+               p.h.named("BROKER_START"))
+
+        g = p.grant()
+        hup("the same files change nothing", 0)
+        ok(not p.revoked(g), "a grant goes on")
+        hup("another one has a broker read it", 1, changed=1)
+        ok(p.revoked(g) and p.h.named("BROKER_LOCK")[-1]["on"] == 1 and
+           p.h.named("BROKER_START")[0] == p.h.named("BROKER_START")[1],
+           "what was open ended, and the lines are the same")
+        hup("what cannot be used is tried again", 1, bad=1)
+        n = len(p.h.named("BROKER_START"))
+        p.h.kill("broker")
+        p.h.broker = {"changed": 1, "bad": 1}
+        p.h.wait(lambda: len(p.h.named("BROKER_START")) > n)
+        p.h.settle(0.4)
+        ok(len(p.h.named("BROKER_START")) == n + 1, "but nothing without a "
+           "SIGHUP")
+
+
 def test_late():
     with Place() as p:
         g = p.grant()

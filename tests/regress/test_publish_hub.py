@@ -598,6 +598,17 @@ def test_sign():
         m = end(h, w, start(h, w, box, flags=1))
         ok(m["outcome"] == WOULD and m["is_signed"] == 2 and
            len(h.named("BROKER_SIGN")) == 1, "a dry run signs nothing", m)
+    with Signs(broker={"bad": 1, "signer_bad": "its mode is 0644"}) as h:
+        w, box, s = begun(h, flags=1)
+        m = fails(h, w, s, "sign", "a dry run whose key cannot be used")
+        ok("its mode is 0644" in m["reason"] and
+           not h.named("BROKER_ANNOUNCE"), "nothing is signed for that", m)
+        h.on_BROKER_STATUS = nothing    # the next one says nothing of it yet
+        h.kill("broker")
+        h.wait(lambda: len(h.named("BROKER_START")) == 2)
+        h.settle()
+        m = end(h, w, start(h, w, box, flags=1))
+        ok(m["outcome"] == WOULD, "one broker's word is none of the next", m)
     for what, says, word in (
             ("it does not", {"error": -19, "reason": "no key"}, "no key"),
             ("no id", {"commit": "x"}, "what it signed"),

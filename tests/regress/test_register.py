@@ -91,7 +91,8 @@ def test_token():
            "log_level info\ngrant_host git.example\ngithub_token_file "
            f"git.example {top}/etc/credentials/git.example-token\n",
            "of another host, into sbx.conf, once", (r, text))
-        ok(("SIGHUP", "next start")[i] in r.stderr, "and when it counts", r)
+        ok(("takes it at SIGHUP", "anew at SIGHUP")[i] in r.stderr,
+           "and when it counts", r)
     good, r = conf_ok(text)
     ok(good, "sbxd takes that, too", r)
     r = sbx("register", "token", "--stdin", text="ghp_" + "Y" * 36)
