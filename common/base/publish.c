@@ -119,7 +119,8 @@
 	"'/^$/q; s/^parent //p' | tr '\\n' ' ')\" = \"$wanted \" ] && " \
 	"like=$(git cat-file commit $tip | sed -n '1s/^tree //p')\n" \
 	"fi\n" \
-	"declare -A seen; printf '.gitattributes\\0' >attributes\n" \
+	"declare -A seen; printf '.gitattributes\\0.secrets.baseline\\0' >" \
+	"attributes\n" \
 	"while IFS= read -r -d '' p; do while [ \"${p%/*}\" != \"$p\" ]; do " \
 	"p=${p%/*}; [ -n \"${seen[$p/]-}\" ] && break; seen[$p/]=1; " \
 	"printf '%s/.gitattributes\\0' \"$p\" >>attributes; done; done <names\n" \

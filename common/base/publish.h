@@ -36,7 +36,7 @@ enum sbx_publish_script {
 	 * Leaves in
 	 * SBX_PUBLISH_BASE what `git cat-file --batch` says of BASE, the tree
 	 * at its root, the trees of all directories on a declared path, their
-	 * .gitattributes and the declared files as they were; of the last, and
+	 * .gitattributes, .secrets.baseline and the declared files as they were; of the last, and
 	 * of files at all, those that are small enough; of PARENT2 the same
 	 * but for the files, and where they parted the trees; and all trees
 	 * that PARENT2 has otherwise than these two.  All asked for

@@ -5,7 +5,8 @@ JUDGE_PUBLISH = sbxd/judge/attr.c sbxd/judge/base.c sbxd/judge/convert.c \
 	sbxd/judge/match.c sbxd/judge/match.h sbxd/judge/oid.c \
 	sbxd/judge/paths.c sbxd/judge/judge.h sbxd/judge/publish.h \
 	sbxd/judge/scan.h
-sbxd_judge_SOURCES = $(JUDGE_PUBLISH) sbxd/judge/main.c sbxd/judge/commit.c \
+sbxd_judge_SOURCES = $(JUDGE_PUBLISH) sbxd/judge/main.c \
+	sbxd/judge/baseline.c sbxd/judge/commit.c \
 	sbxd/judge/cross.c sbxd/judge/publish.c \
 	sbxd/judge/report.c sbxd/judge/stream.c sbxd/judge/stream.h \
 	sbxd/judge/tree.c

@@ -82,7 +82,7 @@ path_refused(const char *path)
 bool
 path_sensitive(const char *path)
 {
-	char first[16] = "";
+	char first[24] = "";
 	unsigned depth = 0;
 	const char *p;
 	size_t n;
@@ -95,7 +95,8 @@ path_sensitive(const char *path)
 		f = plain(p, n);
 		hit |= strcmp(f, ".gitmodules") == 0 ||
 		    strcmp(f, ".gitattributes") == 0 ||
-		    (depth == 0 && strcmp(f, ".github") == 0);
+		    (depth == 0 && (strcmp(f, ".github") == 0 ||
+		    strcmp(f, BASELINE) == 0));
 		if (depth == 0)
 			(void)sbx_strlcpy(first, f, sizeof(first));
 		if (p[n] == '\0')

@@ -119,6 +119,12 @@ take_waived(struct pub *p, const struct sbx_strs *waived)
 	return (0);
 }
 
+static bool
+known(const void *ctx, const char *secret, size_t n)
+{
+	return (baseline_has(ctx, secret, n));
+}
+
 static int
 take_rules(struct pub *p, int fd)
 {
@@ -130,6 +136,8 @@ take_rules(struct pub *p, int fd)
 		return (pub_fail(p, "malformed", "the rules for secrets cannot "
 		    "be read"));
 	p->scan = scan_new(rules, n, why);
+	if (p->scan != NULL)
+		scan_known(p->scan, known, &p->baseline);
 	return (p->scan != NULL ? 0 : pub_fail(p, "malformed", "the rules for "
 	    "secrets: %.200s", why));
 }
@@ -388,6 +396,25 @@ push_attrs(struct pub *p, const struct ent *e, const char *path, size_t n)
 	    name, why));
 }
 
+/* Not given, or no file: there is none. */
+static int
+take_baseline(struct pub *p, const struct dir *root)
+{
+	const struct ent *e = ents_find(&root->in, BASELINE,
+	    sizeof(BASELINE) - 1);
+	const struct object *o = e == NULL ? NULL : base_find(&p->objects,
+	    &e->id, OBJECT_BLOB);
+	SBX_CLEANUP(free) char *text = NULL;
+
+	if (o == NULL || (e->mode != MODE_FILE && e->mode != MODE_EXEC))
+		return (0);
+	if (base_load(&p->objects, o, &text) != 0)
+		return (pub_fail(p, "base", BASELINE " of the base is another "
+		    "one by now"));
+	baseline_read(&p->baseline, text, o->size);
+	return (0);
+}
+
 /* What it becomes is in parent2's tree already. */
 static int
 leaf_merged(struct pub *p, struct decl *d)
@@ -447,6 +474,8 @@ scout(struct pub *p, size_t prefix, size_t lo, size_t hi,
 	if ((tree != NULL && dir_load(p, &d, tree, path, prefix) != 0) ||
 	    (their != NULL && dir_load(p, &o, their, path, prefix) != 0) ||
 	    (fork != NULL && dir_load(p, &f, fork, path, prefix) != 0))
+		return (-1);
+	if (prefix == 0 && take_baseline(p, &d) != 0)
 		return (-1);
 	if (push_attrs(p, attrs_ent(p, &d, &o, path, prefix), path, prefix) !=
 	    0)

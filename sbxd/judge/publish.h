@@ -135,6 +135,17 @@ bool path_sensitive(const char *path);
  * and the other's, or false. */
 bool ents_collide(const struct ents *t, size_t *ret_a, size_t *ret_b);
 
+/* --- baseline.c -------------------------------------------------------------------------- */
+#define BASELINE ".secrets.baseline"	/* at the root */
+#define BASELINE_MAX 16384u
+struct baseline {
+	uint8_t v[BASELINE_MAX][20];	/* SHA-1 of each, sorted */
+	size_t n;
+};
+/* Once, text: n bytes of that file. */
+void baseline_read(struct baseline *b, const char *text, size_t n);
+bool baseline_has(const struct baseline *b, const char *secret, size_t n);
+
 /* --- publish.c --------------------------------------------------------------------------- */
 struct decl {			/* one declared path */
 	char *path;		/* in pub.names */
@@ -170,6 +181,7 @@ struct pub {
 	size_t loaded;
 	uint32_t depth;
 	struct scan *scan;
+	struct baseline baseline;
 	const char *named;	/* the path that is looked through, itself */
 	char waived[PUBLISH_WAIVED][65];
 	size_t nwaived;

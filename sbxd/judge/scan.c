@@ -80,6 +80,8 @@ struct scan {
 	struct want *wants;	/* by word */
 	size_t nwants;
 	uint32_t *first;	/* [word], and one more: its wants */
+	bool (*known)(const void *ctx, const char *secret, size_t n);
+	const void *known_ctx;
 	struct live live[SCAN_MAX_RULES];
 	uint16_t order[SCAN_MAX_RULES];
 	pcre2_match_context *context;
@@ -481,6 +483,8 @@ record(struct scan *s, const struct view *v, const struct finding *f)
 	if (is_old(s, outer, at, end) || (s->live[rule].late &&
 	    is_known(s, at, end)))
 		return (0);
+	if (s->known != NULL && s->known(s->known_ctx, f->secret, f->nsecret))
+		return (0);
 	if (s->nhits + s->total >= SCAN_MAX_FINDINGS)
 		return (-1);
 	s->hits[s->nhits] = (struct hit){ at, end, rule };
@@ -781,6 +785,14 @@ begin_rules(struct scan *s, bool is_new)
 		fingerprint(r->id, s->path, "", 0, print);
 		tell(s, r->id, 1, print);
 	}
+}
+
+void
+scan_known(struct scan *s, bool (*known)(const void *ctx, const char *secret,
+    size_t n), const void *ctx)
+{
+	s->known = known;
+	s->known_ctx = ctx;
 }
 
 void

@@ -10,6 +10,7 @@
 
 #include "common/base/base.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define SCAN_REASON 256		/* bytes of a refusal's sentence */
@@ -35,6 +36,10 @@ typedef void scan_report(void *ctx, const struct scan_finding *f);
 
 /* rules, n: the configuration, n 0: the one built in.  NULL: ret_reason. */
 struct scan *scan_new(const char *rules, size_t n, char ret_reason[SCAN_REASON]);
+/* known: of these bytes it is agreed that they are no secret; from then on no
+ * finding of them is reported. */
+void scan_known(struct scan *s, bool (*known)(const void *ctx,
+    const char *secret, size_t n), const void *ctx);
 void scan_free(struct scan *s);
 /*
  * Begin with the base's content of a path (NULL: the base has no such file),

@@ -85,7 +85,7 @@ class Base:
             out.append(self.dirs.get(d) or "%s:%s" % (
                 self.commit, os.fsdecode(d[:-1])))
         for path in [d + b".gitattributes" for d in sorted(dirs)] + \
-                list(names):
+                [b".secrets.baseline", *names]:
             if path in self.files and self.files[path][0] != SUBMODULE:
                 out.append(oid(self.fmt, b"blob", self.files[path][1]))
         return out

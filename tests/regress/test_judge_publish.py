@@ -5,6 +5,7 @@ files on the same base, and what must not go is refused with its step.
     test_judge_publish.py [NUMBER]      so many random trees (300)
 """
 import hashlib
+import json
 import os
 import random
 import subprocess
@@ -740,6 +741,24 @@ def secrets():
     of("it in another file", "secret", {b"x": dirty}, waived=[found[3]])
     of("another", "secret", {b"README": (TEXT, dirty[1].replace(
         b"16C7", b"29D8"))}, waived=[found[3]])
+    agreed = json.dumps({"version": "1", "results": {"x": [{
+        "type": "t", "hashed_secret": hashlib.sha1(token).hexdigest()}, {
+        "hashed_secret": 1}], "y": 1}}).encode()
+    with_it = Base({b".secrets.baseline": (TEXT, agreed)})
+    of("one of the base's baseline", "", {b"README": dirty}, on=with_it)
+    of("another than that of it", "secret", {b"README": (
+        TEXT, dirty[1].replace(b"16C7", b"29D8"))}, on=with_it)
+    of("one of a baseline that is published itself", "secret", {
+        b"README": dirty, b".secrets.baseline": (TEXT, agreed)},
+       allow=SENSITIVE)
+    of("a baseline", "sensitive", {b".Secrets.baseline": (TEXT, b"{}")})
+    for what, text in (("cut", agreed[:-1]), ("of another form", b"[]"),
+                       ("a link", None)):
+        of("a baseline that is " + what, "secret", {b"README": dirty},
+           on=Base({b".secrets.baseline": (TEXT, text) if text else
+                    (LINK_MODE, agreed)}))
+    of("a baseline below the root", "secret", {b"README": dirty},
+       on=Base({b"d/.secrets.baseline": (TEXT, agreed)}))
     was = Base({b"README": dirty})
     of("one that the base has", "", {b"README": (TEXT, dirty[1] + b"c\n")},
        on=was)

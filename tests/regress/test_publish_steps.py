@@ -207,7 +207,8 @@ def landed(p, v, what, branch="topic"):
 
 def test_new_branch():
     r = W.repo({"a": "1\n", "d/b": "2\n", "d/.gitattributes": "* text\n",
-                "other/c": "3\n"})
+                ".secrets.baseline": "{}\n", "other/c": "3\n",
+                "other/.secrets.baseline": "{ }\n"})
     base = r.tip()
     with Publisher(r, ["a", "d/e/new", "d/b"]) as p:
         n = len(W.gh.log)
@@ -217,12 +218,14 @@ def test_new_branch():
            v)
         have = p.objects()
         want = [base] + [r.git("rev-parse", base + x) for x in (
-            "^{tree}", ":d", ":d/.gitattributes", ":a", ":d/b")]
-        ok(list(have)[:4] == want[:4] and set(have) == set(want),
+            "^{tree}", ":d", ":.secrets.baseline", ":d/.gitattributes", ":a",
+            ":d/b")]
+        ok(list(have)[:5] == want[:5] and set(have) == set(want),
            "the base's objects on the way, and no others", have)
         ok(r.git("show", "topic:a") == "one" and r.git(
             "ls-tree", "-r", "--name-only", "topic").split() ==
-            ["a", "d/.gitattributes", "d/e/new", "other/c"], "is there")
+            [".secrets.baseline", "a", "d/.gitattributes", "d/e/new",
+             "other/.secrets.baseline", "other/c"], "is there")
         asked = [(x.method, x.path.split("/")[-1]) for x in W.gh.log[n:]]
         ok(("POST", "git-receive-pack") in asked and len(asked) <= 14,
            "in so many requests", asked)
