@@ -252,6 +252,18 @@ answer(struct question *q, const struct policy *p, const struct sbx_conf *c)
 	return (good ? CLI_OK : CLI_PEER);
 }
 
+/* What `publish` refuses by the name alone; which branch is the default one it
+ * sees when it looks. */
+static void
+protected_ref(const char *ref)
+{
+	if (strcmp(ref, "refs/heads/main") == 0 ||
+	    strcmp(ref, "refs/heads/master") == 0)
+		line("note", "the tool publish refuses main, master and the "
+		    "default branch unless `allow_protected_ref yes` is in "
+		    "sbx.conf");
+}
+
 /* A push is the request that git makes for it. */
 static int
 push_url(char *text, const char *ref, char **ret_url, struct sbx_err *err)
@@ -277,7 +289,7 @@ cmd_explain(struct cli *cli, int argc, char **argv)
 {
 	struct sbx_conf SBX_CLEANUP(free) *c = sbx_xcalloc(1, sizeof(*c));
 	char SBX_CLEANUP(free) *url = NULL;
-	const char *method = "GET";
+	const char *method = "GET", *ref = NULL;
 	struct question q = { 0 };
 	struct sbx_err err = { 0 };
 	struct policy p = { 0 };
@@ -293,6 +305,7 @@ cmd_explain(struct cli *cli, int argc, char **argv)
 	if (argc == 3 && strcmp(argv[0], "push") == 0) {
 		method = "POST";
 		q.push = true;
+		ref = argv[2];
 		r = push_url(argv[1], argv[2], &url, &err);
 	} else if (argc == 1) {
 		url = sbx_xstrdup(argv[0]);
@@ -306,6 +319,8 @@ cmd_explain(struct cli *cli, int argc, char **argv)
 	else {
 		p.locked = cli_locked(cli);
 		r = answer(&q, &p, c);
+		if (ref != NULL && !c->allow_protected_ref)
+			protected_ref(ref);
 	}
 	policy_clear(&p);
 	sbx_buf_clear(&q.head);

@@ -55,9 +55,10 @@ remove_file(const struct cli *cli, struct sbx_err *err)
 	    sbx_err_sys(err, "%.160s", path));
 }
 
-/* 0, SBX_E_NOENT: no suite is there, and what ctl_expect() returns. */
+/* again: it was said already.  0, SBX_E_NOENT: no suite is there, and what
+ * ctl_expect() returns. */
 static int
-tell(const struct cli *cli, int slot, bool on, struct sbx_err *err)
+tell(const struct cli *cli, int slot, bool on, bool again, struct sbx_err *err)
 {
 	const struct sbx_ctl_lockdown m = { .on = on };
 	const struct sbx_ctl_locked *q;
@@ -73,13 +74,18 @@ tell(const struct cli *cli, int slot, bool on, struct sbx_err *err)
 	else if ((r = ctl_expect(&c, SBX_MSG_CTL_LOCKED, ANSWER_MS,
 	    err)) == 0) {
 		q = &c.in->m.ctl_locked;
-		printf(on ? "suite %d: locked down, %" PRIu32 " grants ended, "
-		    "%" PRIu32 " tokens revoked\n" : "suite %d: open\n", slot,
-		    q->grants, q->tokens);
+		if (on)
+			printf("suite %d: locked down, %" PRIu32 " grant%s "
+			    "ended, %" PRIu32 " token%s revoked\n", slot,
+			    q->grants, q->grants == 1 ? "" : "s", q->tokens,
+			    q->tokens == 1 ? "" : "s");
+		else if (!again)
+			printf("suite %d: open\n", slot);
 		if (q->failed > 0)
-			r = sbx_err_set(err, SBX_E_SYS, "%" PRIu32 " tokens "
-			    "were forgotten, but their hosts could not be "
-			    "told: revoke them there", q->failed);
+			r = sbx_err_set(err, SBX_E_SYS, "of %" PRIu32 " "
+			    "token%s the host could not be told, and it is "
+			    "forgotten here: revoke it there", q->failed,
+			    q->failed == 1 ? "" : "s");
 	}
 	sbx_chan_clear(&c);
 	return (r);
@@ -87,14 +93,14 @@ tell(const struct cli *cli, int slot, bool on, struct sbx_err *err)
 
 /* How many of the suites that run did not agree: each is told of. */
 static unsigned
-tell_all(const struct cli *cli, bool on)
+tell_all(const struct cli *cli, bool on, bool again)
 {
 	struct sbx_err err = { 0 };
 	unsigned failed = 0;
 	int r;
 
 	for (int slot = 0; slot < SBX_MAX_SLOTS; slot++) {
-		r = tell(cli, slot, on, &err);
+		r = tell(cli, slot, on, again, &err);
 		if (r == 0 || r == SBX_E_NOENT)
 			continue;
 		failed++;
@@ -121,7 +127,7 @@ lock(const struct cli *cli)
 
 	if (failed)
 		(void)cli_fail(CLI_FATAL, &err);
-	if (tell_all(cli, true) > 0 || failed)
+	if (tell_all(cli, true, false) > 0 || failed)
 		return (CLI_PEER);
 	printf("No sandbox has a way out until `sbx lockdown off`.\n");
 	return (CLI_OK);
@@ -135,7 +141,7 @@ unlock(const struct cli *cli)
 {
 	struct sbx_err err = { 0 };
 
-	if (tell_all(cli, false) > 0) {
+	if (tell_all(cli, false, false) > 0) {
 		fprintf(stderr, "sbx: it stays locked down, for that suite and "
 		    "for those that start later: mend the cause, or end that "
 		    "suite, and say `sbx lockdown off` again\n");
@@ -143,7 +149,7 @@ unlock(const struct cli *cli)
 	}
 	if (remove_file(cli, &err) != 0)
 		return (cli_fail(CLI_FATAL, &err));
-	if (tell_all(cli, false) > 0)
+	if (tell_all(cli, false, true) > 0)
 		return (CLI_PEER);
 	printf("The lockdown is lifted.\n");
 	return (CLI_OK);

@@ -199,9 +199,10 @@ list(const struct cli *cli)
 	if (suites == 0)
 		fprintf(stderr, "sbx: no suite of yours is running\n");
 	if (cli->json)
-		return (print_json(all));
-	json_object_put(all);
-	return (CLI_OK);
+		(void)print_json(all);
+	else
+		json_object_put(all);
+	return (suites == 0 ? CLI_PEER : CLI_OK);
 }
 
 /* --- one of them ------------------------------------------------------------------------ */

@@ -63,6 +63,7 @@ def explain(s):
             (["push", "o/r", "refs/heads/x"], 3, "allowed_repo OWNER/NAME"),
             (["push", "me/it", "refs/heads/x"], 3, "sbx register"),
             (["push", "git.example/me/it", "refs/heads/x"], 3, "in no list"),
+            (["push", "me/it", "refs/heads/main"], 3, "publish refuses main"),
             (["push", "ghe.test/a/b", "refs/tags/x"], 3, "grant_host ghe.test"),
             (["https://api.github.com/repos/me/it"], 0, "listed, but"),
             (["https://github.com/me/it"], 3, "clone_repo"),

@@ -77,6 +77,11 @@ def test_nobody():
     t.ok(r.returncode == 0 and not locked() and "lifted" in r.stdout,
          "off, with no suite", r)
     t.ok(sbx("lockdown", "off").returncode == 0, "twice is once")
+    for words in (("broker", "status"), ("publish", "list"),
+                  ("publish", "list", "--json")):
+        r = sbx(*words)
+        t.ok(r.returncode == 3 and "suite" in r.stderr,
+             "no suite to ask: " + " ".join(words), r)
 
 
 def test_agreed():
@@ -85,6 +90,9 @@ def test_agreed():
         t.ok(a.file == b.file == [(1, True)], "with its file before them")
         r = sbx("lockdown", "off")
         t.ok(r.returncode == 0 and not locked(), "both agree: it goes", r)
+        t.ok(r.stdout.splitlines() == ["suite 0: open", "suite 1: open",
+                                       "The lockdown is lifted."],
+             "each is named once", r)
         t.ok(a.file[1] == b.file[1] == (0, True),
              "after they did", (a.file, b.file))
         t.ok(a.file[2:] == b.file[2:] == [(0, False)],
