@@ -2,6 +2,7 @@
 
 #include "common/base/markers.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { PYTHON, JS, GO, RUST, CTEST, CHECK };
@@ -11,29 +12,48 @@ enum { PYTHON, JS, GO, RUST, CTEST, CHECK };
 #define SHOW(file) "s=$?; cat " file " 2>/dev/null; exit $s"
 
 const struct sbx_fresh sbx_fresh[] = {
-	[PYTHON] = { "python", TMP "echo pytest; p=~/.venv/bin/python; "
+	[PYTHON] = { "python", "pytest", TMP "echo pytest; p=~/.venv/bin/python; "
 	    "[ -x $p ] || p=python3; $p -m pytest "
 	    "--junit-xml=\"$t/r\" -o junit_family=xunit1 -p no:cacheprovider "
 	    "-q >&2; " SHOW("\"$t/r\"") },
-	[JS] = { "js", TMP "b=node_modules/.bin; if [ -x $b/vitest ]; then "
+	[JS] = { "js", "vitest, jest or node --test", TMP
+	    "b=node_modules/.bin; if [ -x $b/vitest ]; then "
 	    "echo jest; $b/vitest run --reporter=json --outputFile=\"$t/r\" "
 	    ">&2; elif [ -x $b/jest ]; then echo jest; $b/jest --ci --json "
 	    "--outputFile=\"$t/r\" >&2; else echo tap; node --test "
 	    "--test-reporter=tap >\"$t/r\"; fi; " SHOW("\"$t/r\"") },
-	[GO] = { "go", "echo go; exec go test -json ./..." },
-	[RUST] = { "rust", "echo cargo; exec cargo test --workspace "
+	[GO] = { "go", "go test", "echo go; exec go test -json ./..." },
+	[RUST] = { "rust", "cargo test", "echo cargo; exec cargo test --workspace "
 	    "--no-fail-fast --offline" },
-	[CTEST] = { "ctest", TMP "echo ctest; { cmake -S . -B \"$t/b\" && "
+	[CTEST] = { "ctest", "ctest", TMP "echo ctest; { cmake -S . -B \"$t/b\" && "
 	    "cmake --build \"$t/b\" -j \"$(nproc)\"; } >&2 || exit 1; ctest "
 	    "--test-dir \"$t/b\" --output-junit \"$t/r\" >&2; "
 	    SHOW("\"$t/r\"") },
-	[CHECK] = { "make", TMP "echo automake; { if [ -f configure.ac ] && "
+	[CHECK] = { "make", "make check", TMP "echo automake; { if [ -f configure.ac ] && "
 	    "[ ! -x configure ]; then autoreconf -i || exit 1; fi; if [ -x "
 	    "configure ]; then ./configure || exit 1; fi; make -k check "
 	    "-j \"$(nproc)\"; } >\"$t/r\" 2>&1; s=$?; cat \"$t/r\" >&2; "
 	    "cat \"$t/r\"; exit $s" },
 };
 const size_t sbx_fresh_n = sizeof(sbx_fresh) / sizeof(sbx_fresh[0]);
+
+const char *
+sbx_fresh_runs(const char *names, char *buf, size_t size)
+{
+	const char *s = names;
+	size_t n, i, len = 0;
+
+	for (*buf = '\0'; *s != '\0' && len < size; s += n + (s[n] == ' ')) {
+		n = strcspn(s, " ");
+		for (i = 0; i < sbx_fresh_n; i++)
+			if (strncmp(sbx_fresh[i].name, s, n) == 0 &&
+			    sbx_fresh[i].name[n] == '\0')
+				len += (size_t)snprintf(buf + len, size - len,
+				    "%s%s", len > 0 ? "; " : "",
+				    sbx_fresh[i].runs);
+	}
+	return (buf);
+}
 
 /* A type checker's configuration says nothing about tests. */
 uint32_t

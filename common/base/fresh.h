@@ -11,6 +11,7 @@
 
 struct sbx_fresh {
 	const char *name;	/* of the language */
+	const char *runs;	/* what, for who reads it */
 	/* for bash, in the tree; progress to stderr, to stdout the report: a
 	 * line with its format (report.h), then that */
 	const char *script;
@@ -18,6 +19,8 @@ struct sbx_fresh {
 extern const struct sbx_fresh sbx_fresh[];
 extern const size_t sbx_fresh_n;	/* at most 32 */
 
+/* What these, names between blanks as far as they are known, run; into buf. */
+const char *sbx_fresh_runs(const char *names, char *buf, size_t size);
 /* Bits of the rows that a file of that name, at the top of a tree, asks for. */
 uint32_t sbx_fresh_of(const char *name);
 

@@ -386,7 +386,9 @@ shape_barred(struct publish *p, const char **ret_why)
 	if (!repos_is_one(p->host, p->repo))
 		return ("malformed");
 	*ret_why = "a branch is named by letters, digits and . _ - / + = @ # , "
-	    "as git takes them, without refs/heads/";
+	    "as git takes them";
+	if (strncmp(p->branch, "refs/", 5) == 0)
+		*ret_why = "write the branch without refs/heads/";
 	if (!publish_branch_is_good(p->branch))
 		return ("malformed");
 	*ret_why = "there is no base: the repository has no commit that the "
@@ -411,8 +413,25 @@ shape_barred(struct publish *p, const char **ret_why)
 	return (names_barred(p, ret_why));
 }
 
+/* What the operator writes; in p->reason. */
 static const char *
-policy_barred(const struct publish *p, const char **ret_why)
+not_listed(struct publish *p)
+{
+	char entry[sizeof(p->host) + sizeof(p->repo)];
+
+	(void)snprintf(entry, sizeof(entry), "%s%s%s", strcmp(p->host,
+	    SBX_GITHUB) == 0 ? "" : p->host, strcmp(p->host, SBX_GITHUB) == 0 ?
+	    "" : "/", p->repo);
+	(void)snprintf(p->reason, sizeof(p->reason), "it is %s: to have it "
+	    "written, the operator writes `allowed_repo %.110s` into sbx.conf "
+	    "and sends sbxd SIGHUP", repos_may_read(p->m, p->host, p->repo) ?
+	    "in allow_read, to be read only" : "not in allowed_repo",
+	    strlen(entry) <= 110 ? entry : "HOST/OWNER/NAME");
+	return (p->reason);
+}
+
+static const char *
+policy_barred(struct publish *p, const char **ret_why)
 {
 	const struct sbx_conf *c = &p->m->conf;
 
@@ -422,9 +441,10 @@ policy_barred(const struct publish *p, const char **ret_why)
 	*ret_why = "a client of http_auth none cannot publish";
 	if (p->who->anybody)
 		return ("not_allowed");
-	*ret_why = "the repository is not in allowed_repo";
-	if (!repos_may_write(p->m, p->host, p->repo))
+	if (!repos_may_write(p->m, p->host, p->repo)) {
+		*ret_why = not_listed(p);
 		return ("not_allowed");
+	}
 	*ret_why = "allow_force is off";
 	if ((p->flags & SBX_PUBLISH_FORCE) != 0 && !c->allow_force)
 		return ("not_allowed");

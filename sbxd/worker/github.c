@@ -123,6 +123,20 @@ gh_bad(struct call *call, const char *why)
 }
 
 bool
+gh_branch(struct call *call, const char *arg, const char *name)
+{
+	char why[200];
+	bool whole = name != NULL && strncmp(name, "refs/", 5) == 0;
+
+	if (name == NULL || (!whole && sbx_rest_branch_ok(name)))
+		return (true);
+	(void)snprintf(why, sizeof(why), "\"%s\" is no branch's name: %s", arg,
+	    whole ? "write it without refs/heads/." : "it is of letters, "
+	    "digits and . _ - / + = @ # , and as git takes them.");
+	return (gh_bad(call, why));
+}
+
+bool
 gh_blank(const char *s)
 {
 	return (s == NULL || s[strspn(s, " \t\r\n")] == '\0');

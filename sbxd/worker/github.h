@@ -125,6 +125,9 @@ bool gh_clean_out(struct call *call, const char *arg, const char *text);
  * is "".  What does not fit sets b->overflow. */
 void gh_json_member(struct sbx_buf *b, const char *key, const char *s);
 
+/* Is it a branch's name?  NULL is none, and well; false: the error object of that
+ * argument. */
+bool gh_branch(struct call *call, const char *arg, const char *name);
 /* The error object of an argument.  Always false. */
 bool gh_bad(struct call *call, const char *why);
 /* NULL, or nothing that can be seen. */

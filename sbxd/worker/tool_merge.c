@@ -382,12 +382,8 @@ tool_merge_base(struct call *call)
 	struct merge m;
 	int r;
 
-	if (base != NULL && !sbx_rest_branch_ok(base)) {
-		(void)gh_bad(call, "\"base_branch\" is no name that a branch "
-		    "may have: write it without refs/heads/.");
-		return (0);
-	}
-	if ((named && !gh_repo_arg(call, "repo", &repo)) ||
+	if (!gh_branch(call, "base_branch", base) ||
+	    (named && !gh_repo_arg(call, "repo", &repo)) ||
 	    !script_dir(call, &dir))
 		return (0);
 	if (named) {

@@ -9,6 +9,7 @@
 
 #include "sbxd/worker/gate.h"
 
+#include "common/base/fresh.h"
 #include "common/base/json.h"
 #include "common/base/limits.h"
 #include "sbxd/worker/findings.h"
@@ -31,7 +32,7 @@
 #define SCRIPT_MS 30000u
 #define TEXT_MAX (512u << 10)	/* of a pull request, as JSON */
 
-enum { NO_COMMIT = 4, NO_BASE = 5, NOT_MERGED = 6 };
+enum { NO_COMMIT = 4, NO_BASE = 5, NOT_MERGED = 6, REWRITTEN = 7 };
 
 /*
  * $1 a directory of the work tree, $2 the branch, $3 the one that it is to be
@@ -60,6 +61,8 @@ static const char list_script[] =
     "[ -z \"$(git ls-files -u)\" ] && "
     "[ ! -e \"$(git rev-parse --git-path MERGE_HEAD)\" ] || exit 6\n"
     GATE_BASE
+    "[ -n \"$b\" ] || [ -f \"$(git rev-parse --git-path shallow)\" ] || "
+    "exit 7\n"
     "[ -n \"$b\" ] || exit 5\n"
     GATE_MERGE
     "say top \"$t\"; say base \"$b\"\n"
@@ -127,12 +130,9 @@ check(struct call *call, struct pub *p)
 	p->dry_run = args_bool(a, "dry_run");
 	if (!gh_repo_arg(call, "repo", &p->repo))
 		return (false);
-	if (!sbx_rest_branch_ok(p->branch))
-		return (gh_bad(call, "\"branch\" is no name that a branch may "
-		    "have: write it without refs/heads/."));
-	if (p->target != NULL && !sbx_rest_branch_ok(p->target))
-		return (gh_bad(call, "\"base_branch\" is no name that a branch "
-		    "may have."));
+	if (!gh_branch(call, "branch", p->branch) ||
+	    !gh_branch(call, "base_branch", p->target))
+		return (false);
 	if (p->target != NULL && strcmp(p->target, p->branch) == 0)
 		return (gh_bad(call, "\"base_branch\" is where the work is to be "
 		    "merged into; it cannot be \"branch\" itself."));
@@ -239,6 +239,12 @@ list_failed(struct call *call, const struct ask_run *st)
 		result_error(call->res, "no_base", "Clone with more depth, or "
 		    "name base_branch.", "There is no commit of the remote "
 		    "that this work began from.");
+	else if (script_exit(st) == REWRITTEN)
+		result_error(call->res, "no_base", "Bring the clone up to date "
+		    "(clone_repo with fetch), or clone anew and bring the work "
+		    "there; or name base_branch.", "This work has no commit "
+		    "that a branch of the remote has: it was rewritten, or is "
+		    "not fetched here.");
 	else if (script_exit(st) == NOT_MERGED)
 		result_error(call->res, "merge_in_progress", "Resolve what is "
 		    "left and call merge_complete, or give it up with "
@@ -437,6 +443,13 @@ put_findings(struct call *call, const struct ask_publish *st)
 	}
 }
 
+/* Nothing was pushed for it: no commit is its own. */
+static bool
+request_alone(const struct ask_publish *st)
+{
+	return (st->outcome == SBX_PUBLISH_LANDED && *st->commit == '\0');
+}
+
 static void
 put_ids(struct call *call, const struct pub *p)
 {
@@ -451,7 +464,8 @@ put_ids(struct call *call, const struct pub *p)
 	result_str_or_null(r, "base", st->base);
 	result_str_or_null(r, "from", st->tip);
 	result_str_or_null(r, "tree_id", st->tree);
-	result_str_or_null(r, "commit", st->commit);
+	if (!request_alone(st))
+		result_str_or_null(r, "commit", st->commit);
 	result_u64(r, "added", st->added);
 	result_u64(r, "modified", st->modified);
 	result_u64(r, "deleted", st->deleted);
@@ -463,7 +477,8 @@ put_ids(struct call *call, const struct pub *p)
 	result_open(r, "gate", '{');
 	result_str_or_null(r, "run_id", st->gate);
 	result_str(r, "status", st->gate_status);
-	result_str_or_null(r, "command", st->gate_ran);
+	result_str_or_null(r, "command", sbx_fresh_runs(st->gate_ran, text,
+	    sizeof(text)));
 	result_close(r, '}');
 }
 
@@ -510,7 +525,9 @@ put_done(struct call *call, const struct pub *p, const struct names *n)
 	result_bool(r, "pushed", p->st.outcome == SBX_PUBLISH_PUSHED);
 	put_ids(call, p);
 	put_findings(call, &p->st);
-	result_bool(r, "signed", p->st.is_signed == SBX_PUBLISH_SIGNED);
+	if (!request_alone(&p->st))
+		result_bool(r, "signed", p->st.is_signed ==
+		    SBX_PUBLISH_SIGNED);
 	put_merge(call, p);
 	put_left(call, p, n);
 	if (*p->pr_url != '\0') {
@@ -522,6 +539,10 @@ put_done(struct call *call, const struct pub *p, const struct names *n)
 	if (p->st.is_signed == SBX_PUBLISH_TO_SIGN)
 		result_str(r, NULL, "It will be signed, and be another commit "
 		    "by that.");
+	if (!p->create_pr && (p->title != NULL ||
+	    args_str(&call->args, "pr_body", NULL) != NULL))
+		result_str(r, NULL, "pr_title and pr_body were not used: "
+		    "create_pr is not set.");
 	if (*p->warning != '\0')
 		result_masked(r, NULL, p->warning, strlen(p->warning));
 	result_close(r, ']');

@@ -15,6 +15,7 @@ import mcp  # noqa: E402
 tap = mcp.Tap()
 ok = tap.ok
 NAME = "sbx-test <sbx-test@example.invalid>"
+RUNS = "vitest, jest or node --test"
 FILES = {
     "package.json": '{"name": "p", "version": "1.0.0"}\n',
     "add.js": "exports.add = (a, b) => a - b;\n",
@@ -153,7 +154,7 @@ def whole(p):
     p.sh("echo more >>docs/a.md")
     r = refused(p, "its fresh verification is red", "verify_gate",
                 ["docs/a.md"])
-    ok(r["gate"]["status"] == "failed" and r["gate"]["command"] == "js" and
+    ok(r["gate"]["status"] == "failed" and r["gate"]["command"] == RUNS and
        r["gate"]["run_id"] and r["tests"][0]["failed"] == 1 and
        r["tests"][0]["verdict"] == "failed", "with what failed", r)
     r = p.s.call("edit_file", container_id=p.box, file_name="add.js",
@@ -178,7 +179,7 @@ def whole(p):
     ok(r["status"] == "ok" and r["outcome"] == "pushed" and
        p.tip("fix") == r["commit"] and r["base"] == base and
        r["worktree_leftover"] == ["stray.txt"] and not r["warnings"] and
-       r["gate"] == {"run_id": run, "status": "passed", "command": "js"},
+       r["gate"] == {"run_id": run, "status": "passed", "command": RUNS},
        "it is pushed, by that verification", r)
     text = p.repo.git("cat-file", "commit", r["commit"])
     ok("tree %s\nparent %s\nauthor %s " % (passed, base, NAME) in text and

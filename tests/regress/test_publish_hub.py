@@ -1324,6 +1324,16 @@ def test_barred():
                           else ""), m)
         ok(len(h.named("SANDBOX_CREATE")) == n and
            not h.named("GRANT_OPEN"), "nothing of it was begun")
+        for values, word in (
+                ({"repo": "o/other"}, "not in allowed_repo: to have it "
+                 "written, the operator writes `allowed_repo o/other`"),
+                ({"repo": "o/r"}, "in allow_read, to be read only"),
+                ({"host": "other.example"},
+                 "`allowed_repo other.example/o/w`"),
+                ({"branch": "refs/heads/x"}, "without refs/heads/"),
+                ({"branch": "a;b"}, "letters, digits")):
+            m = start(h, w, box, **values)
+            ok(word in m["reason"], "the mend: " + word, m)
         r = h.publishes("refused")
         ok(len(r) > 20 and r[0]["fields"]["step"] == "not_allowed" and
            r[0]["fields"]["repo"] == "o/other", "each is recorded", r[:1])

@@ -189,7 +189,7 @@ check("a dry run", {"dry_run": True}, status="ok", outcome="dry_run",
 t.ok(m.started[0]["flags"] == 5 and not m.opened, "and nothing after it")
 
 # --- not verified yet ---------------------------------------------------------------
-GATE = {"gate": "ef" * 8, "gate_ran": "js"}
+GATE = {"gate": "ef" * 8, "gate_ran": "js make"}
 for what, pub, error, want in (
         ("green", {**GATE, "gate_status": "passed"}, False, {
             "status": "ok", "outcome": "pushed"}),
@@ -200,7 +200,8 @@ for what, pub, error, want in (
         "phase": 4, "outcome": 0, "gate_status": "missing", "base": BASE,
         "commit": ""}, pub, []
     r = check("%s, when it is verified" % what, {}, error, gate={
-        "run_id": "ef" * 8, "status": pub["gate_status"], "command": "js"},
+        "run_id": "ef" * 8, "status": pub["gate_status"],
+        "command": "vitest, jest or node --test; make check"},
         **want)
     t.ok(len(m.gates) == 2 and m.gates[1] == ("ab" * 8, "ef" * 8) and
          m.gates[0] == ([b"", b"a", b"new/b"], "2\n"),
@@ -319,6 +320,14 @@ t.ok((NEW, 1) not in m.seen and isinstance(m.started[0], dict),
 m.pub = {"outcome": LANDED}
 check("with other arguments", {"run_id": "ab" * 8, "branch": "other"}, True,
       code="bad_argument")
+for arg in ("branch", "base_branch"):
+    for name, word in (("a b", "it is of letters, digits"),
+                       ("refs/heads/x", "without refs/heads/")):
+        r = check("%s %s" % (arg, name), {arg: name}, True,
+                  code="bad_argument")
+        t.ok('"%s" is no branch' % arg in r["error"] and word in r["error"] and
+             r["error"].count("refs/heads") == name.count("refs/heads"),
+             "says what is wrong with it", r)
 for what, args in (
         ("a branch with refs", {"branch": "x..y"}),
         ("an option", {"branch": "-x"}), ("a lock", {"branch": "x.lock/y"}),
@@ -440,7 +449,8 @@ m.api = {"PULL_CREATE": {"number": 5, "html_url": "https://h/5"}}
 m.pub = {"outcome": REFUSED, "step": "unchanged", "reason": "it is there",
          "next": "Declare.", "commit": "", "tree": "", "tip": "b" * 40}
 r = check("the branch has it, a pull request has it not", PR, status="ok",
-          outcome="already_there", pushed=False, pr_number=5, commit=None)
+          outcome="already_there", pushed=False, pr_number=5)
+t.ok("commit" not in r and "signed" not in r, "no commit is its own", r)
 t.ok([s[0] for s in m.seen] == ["PULLS_OF", "PULL_CREATE"] and not m.opened,
      "it is made alone", (m.seen, m.opened))
 for what, args, tip in (("not asked for", {"create_pr": False}, "b" * 40),
@@ -451,6 +461,10 @@ for what, args, tip in (("not asked for", {"create_pr": False}, "b" * 40),
     check("unchanged, " + what, {**PR, **args}, True, code="unchanged")
     t.ok(not m.seen, what + ": none is made", m.seen)
 m.pub = {}
+for arg in ("pr_title", "pr_body"):
+    r = check(arg + " without create_pr", {arg: "x"}, status="ok")
+    t.ok("create_pr is not set" in r["warnings"][0] and not m.seen,
+         "is a warning", r)
 m.api = {"PULL_CREATE": "validation"}
 r = check("it cannot be made", PR, status="ok", outcome="pushed")
 t.ok("no pull request" in r["warnings"][0] and "pr_url" not in r,
@@ -476,7 +490,13 @@ alone = os.path.join(top, "alone")
 git("init", "-q", "-b", "main", alone, cwd=top)
 check("no commit", {"working_dir": alone}, True, code="no_commit")
 git("commit", "-q", "--allow-empty", "-m", "x", cwd=alone)
-check("no remote", {"working_dir": alone}, True, code="no_base")
+r = check("no remote", {"working_dir": alone}, True, code="no_base")
+t.ok("clone anew" in r["recommended_next_action"] and "depth" not in r[
+    "recommended_next_action"], "all is there: no depth helps", r)
+with open(os.path.join(alone, ".git/shallow"), "w", encoding="ascii") as f:
+    f.write(git("rev-parse", "HEAD", cwd=alone) + "\n")
+r = check("a shallow one", {"working_dir": alone}, True, code="no_base")
+t.ok("more depth" in r["recommended_next_action"], "may lack depth", r)
 check("no repository", {"working_dir": top}, True)
 m.close()
 t.done()
