@@ -100,7 +100,7 @@ struct names {
 struct pub {
 	struct gh_repo repo;
 	const char *container, *branch, *target, *title;
-	bool create_pr, dry_run;
+	bool create_pr, dry_run, force;
 	/* of the script; borrowed from said */
 	struct sbx_buf said;
 	const char *top, *base;
@@ -128,6 +128,7 @@ check(struct call *call, struct pub *p)
 	p->title = args_str(a, "pr_title", NULL);
 	p->create_pr = args_bool(a, "create_pr");
 	p->dry_run = args_bool(a, "dry_run");
+	p->force = args_bool(a, "force");
 	if (!gh_repo_arg(call, "repo", &p->repo))
 		return (false);
 	if (!gh_branch(call, "branch", p->branch) ||
@@ -257,13 +258,15 @@ list_failed(struct call *call, const struct ask_run *st)
 	return (0);
 }
 
-/* 1: p->top, p->base and the rest are there; else as tool_fn. */
+/* 1: p->top, p->base and the rest are there; else as tool_fn.  With force what
+ * the branch has is not what it is made on. */
 static int
 list(struct call *call, struct pub *p)
 {
 	const char *dir = NULL;
 	const char *argv[] = { "bash", "-c", list_script, "sbx", "",
-		p->branch, p->target != NULL ? p->target : "", NULL };
+		p->force ? "" : p->branch, p->target != NULL ? p->target : "",
+		NULL };
 	struct script s = { .argv = argv, .timeout_ms = SCRIPT_MS };
 	struct ask_run st;
 	bool whole;
@@ -824,7 +827,8 @@ start(struct call *call, struct pub *p, const struct sbx_buf *names)
 		.merge_branch = p->merge_branch,
 		.merged = (uint32_t)p->merged.n,
 		.flags = SBX_PUBLISH_VERIFY | (p->dry_run ?
-		SBX_PUBLISH_DRY_RUN : 0) };
+		SBX_PUBLISH_DRY_RUN : 0) | (p->force ? SBX_PUBLISH_FORCE :
+		0) };
 	int SBX_CLEANUP(fd) list_fd = -1, SBX_CLEANUP(fd) text_fd = -1;
 
 	if (sbx_memfd_sealed("names", names->data, names->len, &list_fd) !=

@@ -201,6 +201,7 @@ def whole(p):
 def second(p):
     """one more commit to the same branch, on the first"""
     first = p.tip("fix")
+    refused(p, "force", "not_allowed", ["docs/a.md"], force=True)
     p.sh("echo yet more >>docs/a.md", "printf 'x\\r\\nz\\r\\n' >crlf.txt")
     files = ["docs/a.md", "crlf.txt"]
     where = {"container_id": p.box, "working_dir": p.at}
@@ -451,7 +452,7 @@ def approval(p):
     """what an operator sees of it, before it goes and after"""
     p.s.__exit__()
     mcp.Suite.can = {"elicitation": {}}
-    p.start("verify_gate off\nconfirm_publish user\n")
+    p.start("verify_gate off\nconfirm_publish user\nallow_force yes\n")
     mcp.Suite.can = {}
     p.s.says = "cancel"
     p.sh("echo 'b + \xe9\x1b[31m' >>add.js",
@@ -518,7 +519,15 @@ def approval(p):
     ok(len(text) == 1 and r["commit"] in text[0] and "branch ask3?" in text[0]
        and "\n1 files, 3 lines added, 0 deleted\n\nadd.js\n" in text[0],
        "who was asked once, about that", text)
-    p.s.says, args["branch"] = "decline", "ask4"
+    args.update(branch="ask", files=["docs/a.md"])
+    p.sh("echo once more >>docs/a.md")
+    r = p.s.call("publish", timeout=120, force=True, **args)
+    ok(r["status"] == "ok" and r["from"] == commit and p.tip("ask") ==
+       r["commit"] and p.tip("ask^") == r["base"] == p.tip("main") and
+       p.repo.git("diff", "--name-only", "main", "ask") == "docs/a.md",
+       "by force it takes the place of what was there", r)
+    args.update(branch="ask4", files=["add.js"])
+    p.s.says = "decline"
     r = p.s.call("publish", timeout=120, **args)
     ok(r.get("code") == "confirm" and "user" in r["error"] and
        not p.tip("ask4"), "or not", r)

@@ -282,6 +282,9 @@ const struct sbx_tool sbx_tools_github[] = {
 		    "Merged into; default what was cloned."},
 		    "dry_run": {"type": "boolean", "default": false,
 		    "description": "All but the push."},
+		    "force": {"type": "boolean", "default": false,
+		    "description":
+		    "Replace the branch by one commit on base_branch (allow_force)."},
 		    "run_id": {"type": "string",
 		    "pattern": "^[0-9a-f]{16}$", "description":
 		    "Of one that is running."}),
