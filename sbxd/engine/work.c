@@ -80,13 +80,14 @@ is_whiteout(const struct stat *st)
 	return (S_ISCHR(st->st_mode) && st->st_rdev == 0);
 }
 
+/* What git wrote of a commit is counted: its names tell nobody what was done. */
 static void
-found(struct search *s)
+found(struct search *s, bool git)
 {
 	char text[256];
 
 	s->m.count++;
-	if (s->m.names.count < MAX_NAMES)
+	if (!git && s->m.names.count < MAX_NAMES)
 		(void)sbx_strs_add(&s->m.names, &s->names, sbx_vis(text,
 		    sizeof(text), s->path, strlen(s->path)));
 }
@@ -123,7 +124,7 @@ visit(struct search *s, int dir, const char *name, bool git, unsigned depth)
 	    !is_whiteout(&st)) || hidden(s))
 		return;
 	if (is_newer(s, &st))
-		found(s);
+		found(s, git);
 	else
 		s->m.old += !is_whiteout(&st);
 }

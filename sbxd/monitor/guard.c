@@ -11,6 +11,7 @@
 
 #define WORK_S 3		/* for the engine's walk before a stop */
 #define STOP_S 15
+#define SHOWN 10		/* ENGINE_WORK_FOUND.names */
 
 uint32_t
 guard_ask(struct monitor *m, const struct sandbox *sb,
@@ -97,9 +98,11 @@ guard_refuse(struct worker *w, const struct sbx_engine_work_found *q,
 	while ((s = sbx_strs_next(&q->names, s)) != NULL)
 		(void)sbx_buf_printf(&b, "%s%s", b.len > 0 ? ", " : ": ",
 		    sbx_vis(shown, sizeof(shown), s, strlen(s)));
+	/* while there is room for names, only git's own have none */
 	if (q->count > q->names.count)
-		(void)sbx_buf_printf(&b, ", and %u more",
-		    q->count - q->names.count);
+		(void)sbx_buf_printf(&b, "%s%u %s", b.len > 0 ? ", and " : ": ",
+		    q->count - q->names.count, q->names.count < SHOWN ?
+		    "of git's own (something was committed)" : "more");
 	if (q->complete && q->count == 0)
 		(void)sbx_buf_printf(&b, ": %u of the files that came in are "
 		    "deleted", base->old - q->old);

@@ -293,6 +293,11 @@ def work(tap, e):
     e.text("touch -d 2001-01-01 '/workspace/p/a b'; ls")
     m = ask(since)
     tap.ok("p/a b" in m["names"], "work: an mtime of 2001 hides nothing", m)
+    e.text("cd /workspace/p/.git/refs/heads; for i in $(seq 20); do echo x > "
+           "$i; done")
+    m = ask(since)
+    tap.ok(m["count"] == 22 and sorted(m["names"]) == ["p/a b", "p/l"],
+           "work: git's own are counted, the tree's are named", m)
 
 
 def ends(tap):

@@ -852,6 +852,16 @@ def test_copy():
            "the stop guard names the work", m)
         ok(q["path"] == "/workspace/p" and
            abs(q["since_ns"] / 1e9 - time.time()) < 5, "by our own clock", q)
+        for names, count, word in (
+                ([], 12, "was copied in: 12 of git's own (something was "
+                 "committed); it is lost"),
+                (["a"], 13, ": a, and 12 of git's own (something was"),
+                (["a"] * 10, 13, "a, and 3 more;")):
+            h.on_ENGINE_WORK = lambda p, m, names=names, count=count: p.send(
+                "ENGINE_WORK_FOUND", m.id, container=m["container"],
+                complete=1, count=count, names=names)
+            m = h.ask(w, "SB_STOP", container=box)
+            ok(word in m["reason"], "and counts the rest", m)
         h.on_ENGINE_WORK = lambda p, m: p.send(
             "ENGINE_WORK_FOUND", m.id, container=m["container"], complete=0)
         ok(h.ask(w, "SB_STOP", container=box)["code"] == "unpushed_work",
