@@ -247,7 +247,7 @@ def test_direct():
              "-f origin HEAD^:refs/heads/g"),
             ("a push option", "it has push options, which are never granted",
              "-o ci.skip origin HEAD:g"),
-            ("a push certificate", "403", "--signed=yes origin HEAD:g")):
+            ("a push certificate", "it is signed", "--signed=yes origin HEAD:g")):
         grant(new)      # each may be read ten times
         pushed("grant of a branch; " + what, "proxy", why, args)
     for k in "certNonceSeed", "advertisePushOptions":
@@ -508,10 +508,10 @@ def test_names():
 def test_words():
     """branches and messages"""
     for b in "-x", "a@{1}", "a.lock", "a..b", "a b", "a//b", ".a", "a~1", \
-            "@", "a\n", "x" * 300:
+            "@", "a\n", "x" * 300, "refs/heads/x":
         refused("the branch %r" % b[:12], "worker", "bad_argument", ["a"],
                 branch=b)
-    for b in "HEAD", "refs/heads/x", "\u00e4", P.base:
+    for b in "HEAD", "\u00e4", P.base:
         refused("the branch %r" % b[:12], "monitor", "malformed", ["a"],
                 branch=b)
     for b in "--upload-pack=id", "-x", "a:b", "a@{0}":
@@ -898,7 +898,8 @@ def test_killed():
 LIAR = r"""#!/bin/bash
 [ "${GIT_DIR-}" = /workspace/repo ] || exec git.real "$@"
 lie=/workspace/lie
-v="$*"
+# the script is told it, git not always
+v="$* $(tr '\0' '\n' </proc/$PPID/cmdline | sed -n 's,^lie-,refs/heads/&,p')"
 case $v in *refs/heads/lie-*) r=${v##*refs/heads/lie-}
 	echo "${r%%[ :]*}" >$lie;; esac
 did() { case "$*" in *ls-remote*) echo ls;; *cat-file\ --batch) echo cat;;
