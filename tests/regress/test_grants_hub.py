@@ -893,8 +893,8 @@ def test_reload():
         with open(h.dir + "/etc/sbx.conf", "w") as f:
             f.write(CONF + "github_app 99 34 /nowhere/key.pem\n")
         h.term(1)
-        ok(h.wait(lambda: "other sources" in h.said()),
-           "other sources are for the next start")
+        ok(h.wait(lambda: "credentials are read anew" in h.said()),
+           "other sources are read")
 
 
 def test_settings():
