@@ -14,6 +14,7 @@
 
 #define MAX_BYTES (4u << 20)
 #define MAX_DEPTH 16
+#define MAX_VALUES (16 * BASELINE_MAX)	/* each is an allocation of json-c's */
 #define SHA1_BYTES 20
 
 static int
@@ -45,6 +46,7 @@ parse(const char *text, size_t n)
 	struct json_object *o;
 
 	if (sbx_json_scan(text, n, MAX_BYTES, MAX_DEPTH, NULL) != 0 ||
+	    sbx_json_values(text, n) > MAX_VALUES ||
 	    (tok = json_tokener_new_ex(MAX_DEPTH)) == NULL)
 		return (NULL);
 	o = json_tokener_parse_ex(tok, text, (int)n);

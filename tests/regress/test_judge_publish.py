@@ -752,7 +752,9 @@ def secrets():
         b"README": dirty, b".secrets.baseline": (TEXT, agreed)},
        allow=SENSITIVE)
     of("a baseline", "sensitive", {b".Secrets.baseline": (TEXT, b"{}")})
-    for what, text in (("cut", agreed[:-1]), ("of another form", b"[]"),
+    for what, text in (("cut", agreed[:-1]),
+                       ("of too many values", agreed[:-1] + b', "z": [' +
+                        b"1," * (1 << 18) + b"1]}"), ("of another form", b"[]"),
                        ("a link", None)):
         of("a baseline that is " + what, "secret", {b"README": dirty},
            on=Base({b".secrets.baseline": (TEXT, text) if text else
